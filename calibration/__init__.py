@@ -1,0 +1,1 @@
+"""Activation statistics for INT8. Installed as `trt_tts.calibration`."""

@@ -1,0 +1,48 @@
+"""The errors a user of the library or the command line can meet.
+
+Every one says what is wrong, the value found, what is allowed and what to do next.
+"""
+
+
+class TrtTtsError(Exception):
+    """Base of all errors raised on purpose. The command line prints it and exits with `exit_code`."""
+
+    exit_code = 1
+
+
+class UsageError(TrtTtsError, ValueError):
+    """An option or argument is outside what is allowed."""
+
+    exit_code = 2
+
+
+class MissingDependencyError(TrtTtsError, ImportError):
+    """An optional package is needed; the message holds the command that installs it."""
+
+
+class CheckpointError(TrtTtsError):
+    """The checkpoint folder is missing a file or tensor, or holds a wrong one."""
+
+
+class ExportError(TrtTtsError):
+    """An exported graph does not compute what the checkpoint computes, or could not be written."""
+
+
+class EngineSetError(TrtTtsError):
+    """The engine-set folder is incomplete, damaged, or made for something else."""
+
+
+class TextError(TrtTtsError, ValueError):
+    """The text cannot be spoken by this voice."""
+
+
+class VoiceError(TrtTtsError, ValueError):
+    """The voice is unknown, or its string or vector is malformed."""
+
+
+class CapacityError(TrtTtsError):
+    """The prompt or the request does not fit the limits the engine set was built for."""
+
+
+class GenerationError(TrtTtsError):
+    """The model produced nothing usable (non-finite numbers, or an end at the first step)."""

@@ -1,0 +1,118 @@
+"""Small file helpers with one clear error each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from trt_tts.errors import TrtTtsError, UsageError
+
+SUMS = "SHA256SUMS"
+
+
+def sha256_of(file: Path) -> str:
+    """The sha256 of a file's bytes, in hex."""
+    with file.open("rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def read_json(file: Path, error: type[TrtTtsError]) -> dict[str, Any]:
+    """Read a UTF-8 JSON object (a byte-order mark is allowed).
+
+    Raises:
+        error: the file cannot be read or holds something else; names the file.
+    """
+    try:
+        value = json.loads(file.read_text("utf-8-sig"))
+    except FileNotFoundError:
+        raise error(f"{file} is missing") from None
+    except (OSError, ValueError) as cause:
+        raise error(f"{file} is not readable JSON: {cause}") from cause
+    if not isinstance(value, dict):
+        raise error(f"{file}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def read_sums(folder: Path, error: type[TrtTtsError]) -> dict[str, str]:
+    """Name -> sha256 from `folder`/SHA256SUMS (the sha256sum format); empty when there is none."""
+    file = folder / SUMS
+    if not file.is_file():
+        return {}
+    sums = {}
+    for line in file.read_text("utf-8").splitlines():
+        digest, _, name = line.partition("  ")
+        if len(digest) != 64 or not name:
+            raise error(f"{file}: not a line of sha256sum output: {line!r}")
+        sums[name] = digest
+    return sums
+
+
+def write_sums(folder: Path, sums: dict[str, str]) -> None:
+    """Write `folder`/SHA256SUMS; `sha256sum -c` reads it too."""
+    text = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
+    (folder / SUMS).write_text(text, "utf-8", newline="\n")
+
+
+@contextmanager
+def new_folder(target: Path, force: bool = False) -> Iterator[Path]:
+    """Yield a temporary folder beside `target` that becomes `target` when the block ends without an error.
+
+    Raises:
+        UsageError: `target` exists and `force` is not set, or its parent cannot be written.
+    """
+    if target.exists() and not force:
+        raise UsageError(f"{target} exists already. Choose another -o, or overwrite it with --force")
+    if target.exists() and not target.is_dir():
+        raise UsageError(f"{target} is a file, not a folder. Choose another -o")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    except OSError as cause:
+        raise UsageError(f"cannot write to {target.parent}: {cause.strerror}. Choose another -o") from cause
+    try:
+        work.chmod(0o755)
+        yield work
+        if target.exists():
+            old = work.with_name(work.name + "-old")
+            target.rename(old)
+            work.rename(target)
+            shutil.rmtree(old)
+        else:
+            work.rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+@contextmanager
+def new_file(target: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `target` that replaces `target` when the block ends without an error."""
+    work = target.with_name(f".{target.name}-{os.getpid()}")
+    try:
+        yield work
+        work.replace(target)
+    finally:
+        work.unlink(missing_ok=True)
+
+
+def require_free_space(folder: Path, needed: int) -> None:
+    """Check that the disk under `folder` (or its nearest existing parent) has `needed` bytes free.
+
+    Raises:
+        TrtTtsError: it has not.
+    """
+    existing = folder.absolute()
+    while not existing.exists():
+        existing = existing.parent
+    free = shutil.disk_usage(existing).free
+    if free < needed:
+        raise TrtTtsError(
+            f"not enough disk space in {existing}: {needed / 1e6:.0f} MB needed, {free / 1e6:.0f} MB free. "
+            f"Free some, or write elsewhere with -o"
+        )
