@@ -71,9 +71,11 @@ def export_graph(graph: Graph, folder: Path) -> ExportReport:
 def save_model(model: onnx.ModelProto, folder: Path, name: str) -> Path:
     """Write a model with its large tensors in one file beside it; returns the .onnx file."""
     file = folder / f"{name}.onnx"
-    onnx.save(
-        model, file, save_as_external_data=True, location=f"{name}.weights", size_threshold=EXTERNAL_ABOVE
-    )
+    weights = folder / f"{name}.weights"
+    weights.unlink(missing_ok=True)  # onnx appends to an existing file
+    onnx.save(model, file, save_as_external_data=True, location=weights.name, size_threshold=EXTERNAL_ABOVE)
+    if weights.exists():
+        weights.chmod(0o644)
     return file
 
 
@@ -132,7 +134,8 @@ def _scope(node: onnx.NodeProto) -> str:
     for item in node.metadata_props:
         if item.key == "pkg.torch.onnx.name_scopes":
             scopes = ast.literal_eval(item.value)
-            return str(scopes[-2]) if len(scopes) > 1 else ""
+            scope = str(scopes[-2]) if len(scopes) > 1 else ""
+            return "" if scope.startswith("_") else scope
     return ""
 
 

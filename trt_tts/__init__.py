@@ -1,1 +1,44 @@
-"""trt-tts."""
+"""ChatTTS on small GPUs and plain CPUs: load an engine set and speak.
+
+    import trt_tts
+
+    engine = trt_tts.Engine.load("engines/cpu-int8")
+    engine.synthesize("The engine is ready.", seed=7).save("ready.wav")
+"""
+
+from trt_tts.audio import Audio
+from trt_tts.engine import Engine, EngineInfo
+from trt_tts.errors import (
+    CapacityError,
+    CheckpointError,
+    EngineSetError,
+    ExportError,
+    GenerationError,
+    MissingDependencyError,
+    TextError,
+    TrtTtsError,
+    UsageError,
+    VoiceError,
+)
+from trt_tts.options import SynthesisOptions
+from trt_tts.version import __version__
+from trt_tts.voice import Voice
+
+__all__ = [
+    "Audio",
+    "CapacityError",
+    "CheckpointError",
+    "Engine",
+    "EngineInfo",
+    "EngineSetError",
+    "ExportError",
+    "GenerationError",
+    "MissingDependencyError",
+    "SynthesisOptions",
+    "TextError",
+    "TrtTtsError",
+    "UsageError",
+    "Voice",
+    "VoiceError",
+    "__version__",
+]

@@ -19,7 +19,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., width] -> [..., width]."""
-        return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight
+        return x / torch.sqrt(x.square().mean(-1, keepdim=True) + self.eps) * self.weight
 
 
 class ConvNeXtBlock(nn.Module):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from trt_tts.errors import UsageError
+SPEAKER = "[spk_emb]"
+"""Its embedding is replaced by the speaker vector."""
+TRAINED_SPEED = 5
+"""The speed in the templates of checkpoints that were trained at one speed only."""
 
 PROMPT_TOKENS = (
     "[Sasr]", "[Pasr]", "[Easr]", "[Stts]", "[Ptts]", "[Etts]", "[Sbreak]", "[Pbreak]", "[Ebreak]",
@@ -17,3 +20,20 @@ CONTROL_TAGS = (
     *(f"[speed_{i}]" for i in range(10)),
 )  # fmt: skip
 """Tags a user may write into the text; each is one token."""
+
+
+def speech_prompt(text: str, speed: int, template: str | None = None) -> str:
+    """The prompt that makes the model speak `text`.
+
+    `template`, from checkpoints that know only one form, holds `{text}`; it fixes the speed too.
+    """
+    if template is not None:
+        return template.replace("{text}", text)
+    return f"[Stts]{SPEAKER}[speed_{speed}]{text}[Ptts]"
+
+
+def refine_prompt(text: str, oral: int | None, laugh: int | None, pause: int | None) -> str:
+    """The prompt that makes the model rewrite `text` with fillers, laughter and pauses."""
+    tags = [("oral", oral), ("laugh", laugh), ("break", pause)]
+    wanted = "".join(f"[{name}_{value}]" for name, value in tags if value is not None)
+    return f"[Sbreak]{text}[Pbreak]{wanted}"

@@ -1,0 +1,76 @@
+"""The result of a synthesis."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from trt_tts.errors import TrtTtsError, UsageError
+from trt_tts.files import new_file
+from trt_tts.model_config import SAMPLE_RATE
+
+Samples: TypeAlias = npt.NDArray[np.float32]
+FORMATS = {".wav": "WAV", ".flac": "FLAC", ".ogg": "OGG"}
+
+
+@dataclass(frozen=True, eq=False)
+class Audio:
+    """Mono speech at 24000 Hz, and how it came about."""
+
+    samples: Samples
+    """float32 [n], nominally within -1 .. 1."""
+    seed: int
+    """The seed that reproduces it."""
+    steps: int
+    """Generation steps behind it."""
+    truncated: bool
+    """The step limit ended it before the model did."""
+    text: str
+    """The text as it was spoken."""
+    warnings: tuple[str, ...] = ()
+
+    sample_rate = SAMPLE_RATE
+
+    @property
+    def duration(self) -> float:
+        """Seconds."""
+        return float(self.samples.size / SAMPLE_RATE)
+
+    def pcm16(self) -> npt.NDArray[np.int16]:
+        """Signed 16-bit samples [n]: saturating, silence for NaN."""
+        scaled = np.nan_to_num(self.samples * 32768.0, nan=0.0, posinf=32767.0, neginf=-32768.0)
+        return np.clip(np.rint(scaled), -32768, 32767).astype(np.int16)
+
+    def wav(self) -> bytes:
+        """The bytes of a 16-bit WAV file."""
+        import soundfile
+
+        buffer = io.BytesIO()
+        soundfile.write(buffer, self.pcm16(), SAMPLE_RATE, format="WAV", subtype="PCM_16")
+        return buffer.getvalue()
+
+    def save(self, path: str | PathLike[str]) -> Path:
+        """Write a .wav (16-bit), .flac or .ogg file, whole or not at all; returns its path.
+
+        Raises:
+            UsageError: the ending is not one of these.
+            TrtTtsError: the file cannot be written.
+        """
+        import soundfile
+
+        file = Path(path)
+        kind = FORMATS.get(file.suffix.lower())
+        if kind is None:
+            raise UsageError(f"cannot write {file.name!r}: the file's ending must be one of {', '.join(FORMATS)}")
+        try:
+            with new_file(file) as work:
+                soundfile.write(work, self.pcm16(), SAMPLE_RATE, format=kind)
+        except (OSError, soundfile.LibsndfileError) as error:
+            raise TrtTtsError(f"cannot write {file}: {error}. Is the folder there, and writable?") from error
+        return file

@@ -1,0 +1,275 @@
+"""The engine an application loads."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from trt_tts.audio import Audio, Samples
+from trt_tts.cpu.gpt import GptRunner
+from trt_tts.cpu.session import open_session
+from trt_tts.cpu.threads import usable_threads
+from trt_tts.errors import CapacityError, EngineSetError, GenerationError, TrtTtsError, UsageError
+from trt_tts.generation import Generated, Request, Sampling, generate
+from trt_tts.manifest import TEXT_EMBEDDING, TOKENIZER, VOICES, Limits, Manifest
+from trt_tts.model_config import MAX_CANDIDATES, STEPS_PER_SECOND
+from trt_tts.options import SynthesisOptions
+from trt_tts.text.clean import CleanText, clean_text
+from trt_tts.text.prompt import SPEAKER, TRAINED_SPEED, speech_prompt
+from trt_tts.text.tokenizer import load_tokenizer
+from trt_tts.voice import Voice
+from trt_tts.voices import VoiceBook
+
+logger = logging.getLogger("trt_tts")
+BACKENDS = ("auto", "cpu")
+
+
+@dataclass(frozen=True)
+class MemoryInfo:
+    """Bytes the engine holds."""
+
+    weights: int
+    """Constants of the graphs that are loaded all the time."""
+    kv_cache: int
+    """Reserved for the key-value cache; the CPU backend touches only what a sequence uses."""
+    text_embedding: int
+    """The text table, read from disk as needed."""
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """What was loaded, and why it runs where it runs."""
+
+    path: Path
+    backend: str
+    reason: str
+    precision: str
+    card: str | None
+    threads: int
+    checkpoint: str
+    limits: Limits
+    memory: MemoryInfo
+
+
+class Engine:
+    """A loaded engine set. Thread-safe: calls from several threads take turns and do not influence each other."""
+
+    def __init__(self, path: Path, manifest: Manifest, threads: int) -> None:
+        """Use `Engine.load`."""
+        self._path, self._manifest, self._threads = path, manifest, threads
+        self._lock = threading.Lock()
+        self._closed = False
+        self._tokenizer = load_tokenizer(path / TOKENIZER)
+        self._book = VoiceBook.load(path / VOICES)
+        self._text_embedding = np.load(path / TEXT_EMBEDDING, mmap_mode="r")
+        limits = manifest.limits
+        self._sessions = {
+            name: open_session(path / f"{name}.onnx", threads)
+            for name, graph in manifest.graphs.items()
+            if graph.resident
+        }
+        self._gpt = GptRunner(
+            self._sessions["gpt"], manifest.config.gpt, limits.max_batch, limits.capacity, limits.prefill_chunk
+        )
+
+    @classmethod
+    def load(
+        cls, path: str | PathLike[str], backend: str = "auto", device: int = 0, threads: int | None = None
+    ) -> Self:
+        """Load an engine set, after checking every file against its recorded hash.
+
+        Args:
+            path: the set's folder.
+            backend: "auto" takes the one the set was built for.
+            device: index of the GPU; the CPU backend has none and ignores it.
+            threads: CPU threads; None takes what the affinity mask and the container's quota allow.
+
+        Raises:
+            EngineSetError: the folder is incomplete, damaged, or built for something else.
+            UsageError: an argument is out of range.
+        """
+        folder = Path(path).absolute()
+        if backend not in BACKENDS:
+            raise UsageError(f"backend is {backend!r}; allowed: {', '.join(BACKENDS)}")
+        if device < 0:
+            raise UsageError(f"device is {device}; allowed: 0 for the first GPU, 1 for the second, ...")
+        if threads is not None and threads < 1:
+            raise UsageError(f"threads is {threads}; allowed: 1 or more")
+        manifest = Manifest.load(folder)
+        if manifest.backend not in BACKENDS:
+            raise EngineSetError(
+                f"{folder} was built for the backend {manifest.backend!r}; this version runs: {', '.join(BACKENDS[1:])}"
+            )
+        manifest.verify(folder)
+        engine = cls(folder, manifest, threads or usable_threads())
+        logger.info("%s: %s backend, %s", folder, engine.info.backend, engine.info.reason)
+        return engine
+
+    @property
+    def info(self) -> EngineInfo:
+        """What was loaded: backend and why, precision, memory, limits."""
+        manifest = self._manifest
+        resident = [graph for graph in manifest.graphs.values() if graph.resident]
+        return EngineInfo(
+            path=self._path,
+            backend=manifest.backend,
+            reason="the set was built for the CPU",
+            precision=manifest.precision,
+            card=manifest.target.card,
+            threads=self._threads,
+            checkpoint=manifest.checkpoint.name,
+            limits=manifest.limits,
+            memory=MemoryInfo(
+                weights=sum(sum(graph.weight_bytes.values()) for graph in resident),
+                kv_cache=self._gpt.cache.bytes,
+                text_embedding=int(self._text_embedding.nbytes),
+            ),
+        )
+
+    @property
+    def voices(self) -> dict[str, Voice]:
+        """The set's named voices; the first is the default."""
+        return dict(self._book.voices)
+
+    def synthesize(self, text: str, options: SynthesisOptions | None = None, **overrides: Any) -> Audio:
+        """Speak a text.
+
+        Args:
+            text: what to say.
+            options: how; None takes the defaults.
+            overrides: single options by name, for example `seed=7`.
+
+        Raises:
+            TextError: this voice cannot speak the text.
+            VoiceError: no such voice.
+            CapacityError: the text is longer than the set was built for.
+            GenerationError: the model's numbers were not finite.
+        """
+        return self.synthesize_batch([text], options, **overrides)[0]
+
+    def synthesize_batch(
+        self, texts: Sequence[str], options: SynthesisOptions | None = None, **overrides: Any
+    ) -> list[Audio]:
+        """Speak several texts, up to the set's `max_batch` at a time; each as `synthesize` would alone.
+
+        Raises:
+            as `synthesize`; a text that fails fails the call.
+        """
+        if isinstance(texts, str):
+            raise UsageError("synthesize_batch takes a list of texts; use synthesize for one")
+        options = (options or SynthesisOptions()).override(**overrides)
+        if options.refine:
+            raise UsageError("refine=True is not supported by this version; leave it False")
+        if not options.use_decoder and "codec_vq" not in self._manifest.graphs:
+            raise UsageError("this engine set has no codec_vq graph; use_decoder=False needs it")
+        jobs = [self._prepare(text, options) for text in texts]
+        with self._lock:
+            self._require_open()
+            results = dict(generate(self._gpt, [request for _, request in jobs], self._manifest.limits.max_batch))
+            return [
+                self._finish(clean, request, results[i], options) for i, (clean, request) in enumerate(jobs)
+            ]
+
+    def warm_up(self) -> None:
+        """Run every resident graph once, so that the first real call is as fast as the next."""
+        self.synthesize("a", voice=self._any_voice(), max_steps=2, min_steps=2, seed=0)
+
+    def close(self) -> None:
+        """Release the graphs and buffers; later calls raise."""
+        with self._lock:
+            self._closed = True
+            self._sessions.clear()
+            del self._gpt
+            del self._text_embedding
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise TrtTtsError("this engine is closed; load it again with Engine.load")
+
+    def _any_voice(self) -> Voice:
+        if self._book.voices or self._book.statistics:
+            return self._book.default()
+        return Voice.from_vector(np.ones(self._manifest.config.gpt.hidden_size))
+
+    def _prepare(self, text: str, options: SynthesisOptions) -> tuple[CleanText, Request]:
+        self._require_open()
+        clean = clean_text(text, self._tokenizer, options.normalize)
+        voice = self._book.resolve(options.voice, self._manifest.config.gpt.hidden_size)
+        prompt = speech_prompt(clean.text, options.speed, self._manifest.prompt)
+        ids = np.array(self._tokenizer.encode(prompt))
+        embedded = self._text_embedding[ids].astype(np.float32)
+        embedded[ids == self._tokenizer.special(SPEAKER)] = voice.normalised()
+        room = self._manifest.limits.capacity - len(ids)
+        least = max(options.min_steps, 1)
+        if room < least:
+            raise CapacityError(
+                f"the text is {len(ids)} tokens long and must leave room for {least} steps; this engine set holds "
+                f"{self._manifest.limits.capacity} positions per sequence. Split the text, or build a set with a larger "
+                f"--max-seconds"
+            )
+        request = Request(
+            embedded=embedded,
+            codes=np.zeros((len(ids), self._manifest.config.gpt.num_vq), np.int32),
+            is_code=np.zeros(len(ids), np.bool_),
+            sampling=Sampling(options.temperature, options.top_p, options.top_k, options.repetition_penalty),
+            seed=secrets.randbits(32) if options.seed is None else options.seed,
+            segment=0,
+            max_steps=min(options.max_steps or room, room),
+            min_steps=options.min_steps,
+        )
+        return CleanText(clean.text, (*clean.warnings, *self._option_warnings(options))), request
+
+    def _option_warnings(self, options: SynthesisOptions) -> list[str]:
+        warnings = []
+        if options.top_k > MAX_CANDIDATES:
+            warnings.append(f"top_k {options.top_k} is above the graph's {MAX_CANDIDATES} candidates; used {MAX_CANDIDATES}")
+        if self._manifest.prompt is not None and options.speed != TRAINED_SPEED:
+            warnings.append(f"this voice knows speed {TRAINED_SPEED} only; speed {options.speed} was ignored")
+        return warnings
+
+    def _finish(self, clean: CleanText, request: Request, result: Generated, options: SynthesisOptions) -> Audio:
+        steps = len(result.codes)
+        if result.failed:
+            raise GenerationError(
+                f"the model's numbers stopped being finite at step {steps} of {clean.text[:40]!r} (seed {request.seed}). "
+                f"Try another seed; if it happens again the engine set is broken: rebuild it"
+            )
+        warnings = clean.warnings
+        if result.truncated:
+            limit = f"stopped at the limit of {steps} steps ({steps / STEPS_PER_SECOND:.1f} s) before the model ended"
+            warnings = (*warnings, limit)
+        samples = self._decode(result, options.use_decoder)
+        return Audio(samples, request.seed, steps, result.truncated, clean.text, warnings)
+
+    def _decode(self, result: Generated, use_decoder: bool) -> Samples:
+        """float32 [256 * (2T - 1)] from T steps."""
+        if use_decoder:
+            feed = {"hidden": result.hidden[None]}
+            session = self._sessions["codec"]
+        else:
+            feed = {"codes": np.ascontiguousarray(result.codes.T[None])}
+            session = self._session_on_demand("codec_vq")
+        samples: Samples = session.run(["wav"], feed)[0][0]
+        return samples
+
+    def _session_on_demand(self, name: str) -> Any:
+        if name not in self._sessions:
+            self._sessions[name] = open_session(self._path / f"{name}.onnx", self._threads)
+        return self._sessions[name]

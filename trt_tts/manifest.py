@@ -1,0 +1,181 @@
+"""What an engine-set folder holds, what it was built from and for, and whether it is whole.
+
+    manifest.json            this module's `Manifest`
+    <graph>.onnx, .weights   the graphs
+    tokenizer.json, voices.json, text_embedding.npy
+"""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from trt_tts.errors import CheckpointError, EngineSetError
+from trt_tts.files import read_json, sha256_of
+from trt_tts.model_config import ModelConfig
+
+MANIFEST = "manifest.json"
+TOKENIZER = "tokenizer.json"
+VOICES = "voices.json"
+TEXT_EMBEDDING = "text_embedding.npy"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One input or output of a graph; dynamic dimensions are names."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class GraphInfo:
+    """One graph of the set."""
+
+    files: tuple[str, ...]
+    resident: bool
+    """Loaded with the engine; the others at their first use."""
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    operators: dict[str, int]
+    """How many nodes of each type the graph holds: what was really built, not what was asked for."""
+    weight_bytes: dict[str, int]
+    """Bytes of constants by type."""
+    export_error: float
+    """Largest relative difference of the float32 export from torch."""
+
+
+@dataclass(frozen=True)
+class FileInfo:
+    """Size and sha256 of one file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the set was built for."""
+
+    max_batch: int
+    """Sequences generated at a time."""
+    capacity: int
+    """Key-value positions per sequence: prompt and generated steps together."""
+    prefill_chunk: int
+    """Prompt positions per prefill call."""
+
+
+@dataclass(frozen=True)
+class CheckpointInfo:
+    """Where the weights came from."""
+
+    name: str
+    files: dict[str, str]
+    """sha256 of every file that was read."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the set runs on."""
+
+    runtime: str
+    """The runtime that built it, with its version."""
+    minimum: str
+    """The oldest release of that runtime that runs it."""
+    card: str | None = None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The record beside the engines."""
+
+    product_version: str
+    created: str
+    """UTC, ISO 8601."""
+    backend: str
+    precision: str
+    target: Target
+    limits: Limits
+    checkpoint: CheckpointInfo
+    config: ModelConfig
+    prompt: str | None
+    graphs: dict[str, GraphInfo]
+    files: dict[str, FileInfo]
+    format_version: int = FORMAT_VERSION
+
+    def save(self, folder: Path) -> None:
+        """Write `folder`/manifest.json."""
+        text = json.dumps(asdict(self), indent=1, ensure_ascii=False)
+        (folder / MANIFEST).write_text(text + "\n", "utf-8", newline="\n")
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read `folder`/manifest.json.
+
+        Raises:
+            EngineSetError: there is no set, or the manifest is damaged or of another format version.
+        """
+        if not folder.is_dir():
+            raise EngineSetError(f"no engine set at {folder}: no such folder. Build one: trt-tts build")
+        if not (folder / MANIFEST).is_file():
+            raise EngineSetError(f"{folder} is no engine set: it has no {MANIFEST}. Build one: trt-tts build")
+        data = read_json(folder / MANIFEST, EngineSetError)
+        version = data.get("format_version")
+        if version != FORMAT_VERSION:
+            raise EngineSetError(
+                f"{folder / MANIFEST} has format version {version!r}; this program reads {FORMAT_VERSION}. "
+                f"Build the set again with this version: trt-tts build"
+            )
+        try:
+            return cls(**{**data, **_nested(data, str(folder / MANIFEST))})
+        except (KeyError, TypeError, ValueError, AttributeError, CheckpointError) as error:
+            raise EngineSetError(
+                f"{folder / MANIFEST} is damaged ({error}). Build the set again: trt-tts build"
+            ) from error
+
+    def verify(self, folder: Path) -> None:
+        """Compare every file with its recorded size and sha256.
+
+        Raises:
+            EngineSetError: names the first file that is missing or differs, with both values.
+        """
+        for name, info in self.files.items():
+            file = folder / name
+            if not file.is_file():
+                raise EngineSetError(f"engine set {folder} lacks {name}. {_REBUILD}")
+            if file.stat().st_size != info.bytes:
+                raise EngineSetError(f"{file} has {file.stat().st_size} bytes, expected {info.bytes}. {_REBUILD}")
+        with ThreadPoolExecutor() as pool:
+            found = pool.map(lambda name: sha256_of(folder / name), self.files)
+            for (name, info), digest in zip(self.files.items(), found, strict=True):
+                if digest != info.sha256:
+                    raise EngineSetError(
+                        f"{folder / name} was changed: sha256 {digest}, expected {info.sha256}. {_REBUILD}"
+                    )
+
+
+_REBUILD = "The set is damaged: copy it again or rebuild it with trt-tts build"
+
+
+def _nested(data: dict[str, Any], where: str) -> dict[str, Any]:
+    return {
+        "target": Target(**data["target"]),
+        "limits": Limits(**data["limits"]),
+        "checkpoint": CheckpointInfo(**data["checkpoint"]),
+        "config": ModelConfig.from_json(data["config"], where),
+        "graphs": {name: _graph(item) for name, item in data["graphs"].items()},
+        "files": {name: FileInfo(**item) for name, item in data["files"].items()},
+    }
+
+
+def _graph(data: dict[str, Any]) -> GraphInfo:
+    tensors = {
+        key: tuple(TensorInfo(item["name"], item["dtype"], tuple(item["shape"])) for item in data[key])
+        for key in ("inputs", "outputs")
+    }
+    return GraphInfo(**{**data, **tensors, "files": tuple(data["files"])})

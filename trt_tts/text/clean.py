@@ -1,0 +1,91 @@
+"""Makes a user's text safe for the prompt and says what it changed."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from trt_tts.errors import TextError
+from trt_tts.text.prompt import CONTROL_TAGS, PROMPT_TOKENS
+from trt_tts.text.tokenizer import Tokenizer
+
+_BRACKETED = re.compile(r"\[([^\[\]]*)\]")
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code - 0xFEE0).isalnum()}
+_QUOTES = str.maketrans("\u2018\u2019\u201b\u02bc\uff07", "'''''")
+
+
+@dataclass(frozen=True)
+class CleanText:
+    """Text the tokenizer knows whole, and what was left out of it."""
+
+    text: str
+    warnings: tuple[str, ...]
+
+
+def clean_text(text: str, tokenizer: Tokenizer, normalize: bool = True) -> CleanText:
+    """Remove prompt tokens always; with `normalize` also fold widths, unknown brackets, symbols and white space.
+
+    Raises:
+        TextError: not a string, nothing left to speak, or letters or digits the tokenizer does not know.
+    """
+    if not isinstance(text, str):
+        raise TextError(f"the text is a {type(text).__name__}; expected a string")
+    warnings: list[str] = []
+    text = _without_unwritable(text)
+    if normalize:
+        text = unicodedata.normalize("NFC", text.translate(_FULL_WIDTH).translate(_QUOTES))
+    text = _BRACKETED.sub(lambda match: _bracket(match, normalize, warnings), text)
+    if normalize:
+        text = _without_unknown_symbols(text, tokenizer, warnings)
+        text = " ".join(text.split())
+    _require_speakable(text, tokenizer)
+    return CleanText(text, tuple(warnings))
+
+
+def _without_unwritable(text: str) -> str:
+    """Drop lone surrogates, control and format characters; line breaks and tabs become spaces."""
+    spaced = re.sub(r"[\s\u2028\u2029]+", " ", text)
+    return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn"))
+
+
+def _bracket(match: re.Match[str], normalize: bool, warnings: list[str]) -> str:
+    tag = match[0]
+    if tag in CONTROL_TAGS:
+        return tag
+    if tag in PROMPT_TOKENS:
+        warnings.append(f"removed {tag}: it belongs to the model's prompt")
+        return " "
+    if not normalize:
+        return tag
+    warnings.append(f"{tag} is no control tag; spoken as plain text")
+    return f" {match[1]} "
+
+
+def _without_unknown_symbols(text: str, tokenizer: Tokenizer, warnings: list[str]) -> str:
+    """Fold characters the tokenizer lacks to their plain form, or drop them where nobody would speak them."""
+    known: dict[str, str] = {}
+    for char in dict.fromkeys(text):
+        known[char] = char
+        if char.isspace() or not tokenizer.unknown_words(char):
+            continue
+        plain = unicodedata.normalize("NFKC", char)
+        if plain != char and not tokenizer.unknown_words(plain):
+            known[char] = plain
+        elif unicodedata.category(char)[0] not in "LN":
+            warnings.append(f"left out {char!r}: this voice has no token for it")
+            known[char] = " "
+    return "".join(known[char] for char in text)
+
+
+def _require_speakable(text: str, tokenizer: Tokenizer) -> None:
+    unknown = tokenizer.unknown_words(text)
+    if unknown:
+        shown = ", ".join(repr(part) for part in unknown[:5]) + (" ..." if len(unknown) > 5 else "")
+        raise TextError(
+            f"this voice cannot speak {shown}: its tokenizer has no such characters. "
+            f"Use text in the voice's language, or an engine set built from another checkpoint"
+        )
+    spoken = _BRACKETED.sub("", text)
+    if not any(c.isalnum() for c in spoken):
+        raise TextError(f"there is nothing to speak in {text!r}: it holds no letters or digits")
