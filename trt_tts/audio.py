@@ -55,6 +55,18 @@ class Audio:
         soundfile.write(buffer, self.pcm16(), SAMPLE_RATE, format="WAV", subtype="PCM_16")
         return buffer.getvalue()
 
+    @staticmethod
+    def check_ending(file: Path) -> str:
+        """The sound format that a file's ending names.
+
+        Raises:
+            UsageError: it names none that can be written.
+        """
+        kind = FORMATS.get(file.suffix.lower())
+        if kind is None:
+            raise UsageError(f"cannot write {file.name!r}: the file's ending must be one of {', '.join(FORMATS)}")
+        return kind
+
     def save(self, path: str | PathLike[str]) -> Path:
         """Write a .wav (16-bit), .flac or .ogg file, whole or not at all; returns its path.
 
@@ -65,9 +77,7 @@ class Audio:
         import soundfile
 
         file = Path(path)
-        kind = FORMATS.get(file.suffix.lower())
-        if kind is None:
-            raise UsageError(f"cannot write {file.name!r}: the file's ending must be one of {', '.join(FORMATS)}")
+        kind = self.check_ending(file)
         try:
             with new_file(file) as work:
                 soundfile.write(work, self.pcm16(), SAMPLE_RATE, format=kind)

@@ -60,6 +60,18 @@ def write_sums(folder: Path, sums: dict[str, str]) -> None:
     (folder / SUMS).write_text(text, "utf-8", newline="\n")
 
 
+def require_new(target: Path, force: bool) -> None:
+    """Check that a folder may be written at `target`.
+
+    Raises:
+        UsageError: it exists and `force` is not set, or it is a file.
+    """
+    if target.exists() and not target.is_dir():
+        raise UsageError(f"{target} is a file, not a folder. Choose another -o")
+    if target.exists() and not force:
+        raise UsageError(f"{target} exists already. Choose another -o, or overwrite it with --force")
+
+
 @contextmanager
 def new_folder(target: Path, force: bool = False) -> Iterator[Path]:
     """Yield a temporary folder beside `target` that becomes `target` when the block ends without an error.
@@ -67,10 +79,7 @@ def new_folder(target: Path, force: bool = False) -> Iterator[Path]:
     Raises:
         UsageError: `target` exists and `force` is not set, or its parent cannot be written.
     """
-    if target.exists() and not force:
-        raise UsageError(f"{target} exists already. Choose another -o, or overwrite it with --force")
-    if target.exists() and not target.is_dir():
-        raise UsageError(f"{target} is a file, not a folder. Choose another -o")
+    require_new(target, force)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))

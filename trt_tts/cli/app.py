@@ -1,0 +1,79 @@
+"""The Typer application: commands, `--debug`, and how errors end the program."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Annotated
+
+import click
+import typer
+
+from trt_tts.cli import build, doctor, export, fetch, inspect, say, voices
+from trt_tts.cli.console import fail, note, use_utf8
+from trt_tts.errors import TrtTtsError
+from trt_tts.version import __version__
+
+app = typer.Typer(
+    name="trt-tts",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (build, say, inspect, voices, doctor, export, fetch):
+    command.register(app)
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"trt-tts {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """ChatTTS on small GPUs and plain CPUs.
+
+    [bold]First steps[/bold]
+
+      trt-tts build
+
+      trt-tts say "the engine is ready" -o ready.wav
+
+      trt-tts doctor
+    """
+
+
+def main() -> None:
+    """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage."""
+    use_utf8()
+    warnings.showwarning = lambda message, *_: note(f"warning: {message}")
+    arguments = sys.argv[1:]
+    debug = "--debug" in arguments
+    # Accepted anywhere: the command that just failed is repeated with --debug at its end.
+    arguments = [item for item in arguments if item != "--debug"]
+    try:
+        code = app(args=arguments, prog_name="trt-tts", standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(2)
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        fail("interrupted", 130)
+    except TrtTtsError as error:
+        if debug:
+            raise
+        fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        sys.exit(1)
+    except Exception as error:
+        if debug:
+            raise
+        fail(f"internal error: {type(error).__name__}: {error}\nRun again with --debug for the traceback.", 1)

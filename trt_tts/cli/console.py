@@ -1,0 +1,66 @@
+"""What all commands share on the terminal: results go to stdout, everything else to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn, TextIO
+
+from rich.console import Console
+from rich.table import Table
+
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+out = Console(highlight=False, soft_wrap=True)
+
+
+def use_utf8() -> None:
+    """Chinese text must survive a Windows console or a C locale: never fail to print, replace at worst."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+
+
+def note(text: str) -> None:
+    """A line for the person at the terminal."""
+    err.print(text, markup=False)
+
+
+def fail(text: str, code: int) -> NoReturn:
+    """Print an error and leave."""
+    err.print("error:", style="bold red", end=" ")
+    err.print(text, markup=False)
+    sys.exit(code)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on stdout."""
+    sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=_ascii_only(sys.stdout), default=str) + "\n")
+
+
+def _ascii_only(stream: TextIO) -> bool:
+    return "utf" not in (stream.encoding or "").lower()
+
+
+def table(title: str, *columns: str) -> Table:
+    """An empty table in the house style."""
+    result = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        result.add_column(column, overflow="fold")
+    return result
+
+
+def megabytes(count: int) -> str:
+    """Bytes as MB = 10^6."""
+    return f"{count / 1e6:.1f} MB"
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Yield a function that shows the current stage: a spinner on a terminal, a line per stage elsewhere."""
+    if not err.is_terminal:
+        yield note
+        return
+    with err.status("") as status:
+        yield lambda stage: status.update(f"{stage} ...")

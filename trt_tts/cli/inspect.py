@@ -1,0 +1,96 @@
+"""`trt-tts inspect`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trt_tts.cli.console import megabytes, note, out, print_json, table
+from trt_tts.manifest import GraphInfo, Manifest, TensorInfo
+from trt_tts.model_config import STEPS_PER_SECOND
+from trt_tts.sets import choose_set
+
+
+def inspect(
+    folder: Annotated[Path | None, typer.Argument(help="Engine-set folder; without it as `say` chooses.")] = None,
+    tensors: Annotated[bool, typer.Option("--io", help="List inputs and outputs of each graph.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
+) -> None:
+    """Show what an engine set holds, after checking its files against their hashes.
+
+    [bold]Examples[/bold]
+
+      trt-tts inspect engines/cpu-int8
+
+      trt-tts inspect engines/cpu-int8 --io
+    """
+    path = choose_set(folder).path
+    manifest = Manifest.load(path)
+    manifest.verify(path)
+    if as_json:
+        print_json(asdict(manifest))
+        return
+    _print_summary(path, manifest)
+    rows = table("Graphs", "graph", "loaded", "weights", "of which", "nodes", "export error")
+    for name, graph in manifest.graphs.items():
+        rows.add_row(
+            name,
+            "always" if graph.resident else "at first use",
+            megabytes(sum(graph.weight_bytes.values())),
+            ", ".join(f"{dtype} {megabytes(count)}" for dtype, count in graph.weight_bytes.items() if count > 1e4),
+            _census(graph),
+            f"{graph.export_error:.1e}",
+        )
+    out.print(rows)
+    if tensors:
+        _print_tensors(manifest)
+    files = table("Files", "file", "bytes", "sha256")
+    for name, info in manifest.files.items():
+        files.add_row(name, str(info.bytes), info.sha256)
+    out.print(files)
+    note("all files match their hashes")
+
+
+def _print_summary(path: Path, manifest: Manifest) -> None:
+    limits, gpt = manifest.limits, manifest.config.gpt
+    cache = gpt.kv_bytes_per_position * limits.capacity * limits.max_batch
+    rows = table("Engine set", "", "")
+    for name, value in (
+        ("folder", str(path.absolute())),
+        ("checkpoint", manifest.checkpoint.name),
+        ("backend", f"{manifest.backend} ({manifest.target.runtime}, needs {manifest.target.minimum} or newer)"),
+        ("precision", manifest.precision),
+        ("batch", f"up to {limits.max_batch}"),
+        ("capacity", f"{limits.capacity} positions, {limits.capacity / STEPS_PER_SECOND:.1f} s with no prompt"),
+        ("KV cache", f"{megabytes(cache)} when full"),
+        ("built", f"{manifest.created} by trt-tts {manifest.product_version}"),
+    ):
+        rows.add_row(name, value)
+    out.print(rows)
+
+
+def _census(graph: GraphInfo) -> str:
+    products = {op: n for op, n in graph.operators.items() if op.startswith(("MatMul", "Gemm", "Conv"))}
+    shown = ", ".join(f"{n} {op}" for op, n in products.items())
+    return f"{sum(graph.operators.values())}: {shown}"
+
+
+def _print_tensors(manifest: Manifest) -> None:
+    rows = table("Inputs and outputs", "graph", "", "name", "type", "shape")
+    for name, graph in manifest.graphs.items():
+        for direction, items in (("in", graph.inputs), ("out", graph.outputs)):
+            for item in items:
+                rows.add_row(name, direction, item.name, item.dtype, _shape(item))
+    out.print(rows)
+
+
+def _shape(item: TensorInfo) -> str:
+    return "x".join(str(size) for size in item.shape)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(inspect)

@@ -1,0 +1,133 @@
+"""`trt-tts say`."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from trt_tts.audio import Audio
+from trt_tts.cli.console import note, progress
+from trt_tts.engine import Engine
+from trt_tts.errors import TextError, UsageError
+from trt_tts.options import SynthesisOptions
+from trt_tts.sets import choose_set
+
+_D = SynthesisOptions()
+_BOM_CODECS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+
+
+def say(
+    text: Annotated[str | None, typer.Argument(help="What to say; - reads standard input.")] = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")] = None,
+    engine: Annotated[Path | None, typer.Option("--engine", "-e", help="Engine-set folder.")] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="A .wav, .flac or .ogg file; - writes to standard output.")
+    ] = "speech.wav",
+    audio_format: Annotated[str, typer.Option("--format", help="On standard output: wav or raw (PCM16).")] = "wav",
+    voice: Annotated[str | None, typer.Option(help="A named voice or a ChatTTS voice string.")] = None,
+    speed: Annotated[int, typer.Option(help="0 (slow) to 9 (fast).")] = _D.speed,
+    seed: Annotated[int | None, typer.Option(help="Same seed, same speech; without it a new one.")] = None,
+    temperature: Annotated[float, typer.Option(help="0 always takes the likeliest code.")] = _D.temperature,
+    top_p: Annotated[float, typer.Option(help="Nucleus sampling, 0 to 1.")] = _D.top_p,
+    top_k: Annotated[int, typer.Option(help="Candidates per code, up to 50.")] = _D.top_k,
+    repetition_penalty: Annotated[float, typer.Option(help="Above 1: fewer repeats.")] = _D.repetition_penalty,
+    max_steps: Annotated[int | None, typer.Option(help="Step limit; 46.875 steps are a second.")] = None,
+    min_steps: Annotated[int, typer.Option(help="No end before this step.")] = _D.min_steps,
+    refine: Annotated[bool, typer.Option("--refine", help="Let the model rewrite the text first.")] = _D.refine,
+    oral: Annotated[int | None, typer.Option(help="With --refine: fillers, 0 to 9.")] = None,
+    laugh: Annotated[int | None, typer.Option(help="With --refine: laughter, 0 to 2.")] = None,
+    pause: Annotated[int | None, typer.Option(help="With --refine: pauses, 0 to 7.")] = None,
+    normalize: Annotated[bool, typer.Option(help="Clean the text first.")] = _D.normalize,
+    use_decoder: Annotated[
+        bool, typer.Option("--decoder/--dvae", help="Sound from hidden states or from codes.")
+    ] = _D.use_decoder,
+    language: Annotated[str, typer.Option(help="auto, en or zh.")] = _D.language,
+    threads: Annotated[int | None, typer.Option(help="CPU threads; without it all this process may use.")] = None,
+) -> None:
+    """Speak a text into a file or to standard output.
+
+    Without --engine: $TRT_TTS_ENGINE, then the newest set in ./engines.
+
+    [bold]Examples[/bold]
+
+      trt-tts say "the engine is ready" -o ready.wav --seed 7
+
+      trt-tts say --file letter.txt --voice bella -o letter.flac
+
+      echo good morning | trt-tts say - -o - --format raw | aplay -f S16_LE -r 24000
+    """
+    if audio_format not in ("wav", "raw"):
+        raise UsageError(f"format is {audio_format!r}; allowed: wav, raw")
+    options = SynthesisOptions(
+        voice=voice, speed=speed, oral=oral, laugh=laugh, pause=pause, temperature=temperature, top_p=top_p,
+        top_k=top_k, repetition_penalty=repetition_penalty, max_steps=max_steps, min_steps=min_steps, seed=seed,
+        refine=refine, normalize=normalize, use_decoder=use_decoder, language=language,
+    )  # fmt: skip
+    words = _read_text(text, file)
+    if output != "-":
+        Audio.check_ending(Path(output))
+    choice = choose_set(engine)
+    note(f"engine set: {choice.path} ({choice.reason})")
+    with progress() as stage:
+        stage("loading")
+        with Engine.load(choice.path, threads=threads) as loaded:
+            stage("speaking")
+            started = time.perf_counter()
+            audio = loaded.synthesize(words, options)
+            seconds = time.perf_counter() - started
+    _write(audio, output, audio_format)
+    for warning in audio.warnings:
+        note(f"warning: {warning}")
+    note(
+        f"{audio.duration:.2f} s of speech in {seconds:.2f} s (RTF {seconds / audio.duration:.2f}), "
+        f"seed {audio.seed}" + ("" if output == "-" else f", written to {output}")
+    )
+
+
+def _read_text(text: str | None, file: Path | None) -> str:
+    if (text is None) == (file is None):
+        raise UsageError('give the text as an argument, or - for standard input, or --file F. Example: trt-tts say "hello"')
+    if file is not None:
+        try:
+            return decode_text(file.read_bytes(), str(file))
+        except OSError as error:
+            raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    if text == "-":
+        return decode_text(sys.stdin.buffer.read(), "standard input")
+    return text or ""
+
+
+def decode_text(data: bytes, source: str) -> str:
+    """Text from UTF-8 (with or without a byte-order mark), UTF-16 with one, or GB18030, which covers GBK.
+
+    Raises:
+        TextError: none of them fits.
+    """
+    codec = next((codec for mark, codec in _BOM_CODECS.items() if data.startswith(mark)), "utf-8")
+    try:
+        return data.decode(codec)
+    except UnicodeDecodeError as error:
+        problem = error
+    try:
+        text = data.decode("gb18030")
+    except UnicodeDecodeError:
+        raise TextError(f"{source} is not {codec} text ({problem}). Save it as UTF-8") from problem
+    note(f"{source} is not {codec}; read as GB18030 (GBK)")
+    return text
+
+
+def _write(audio: Audio, output: str, audio_format: str) -> None:
+    if output != "-":
+        audio.save(output)
+        return
+    sys.stdout.buffer.write(audio.wav() if audio_format == "wav" else audio.pcm16().astype("<i2").tobytes())
+    sys.stdout.buffer.flush()
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(say)

@@ -1,0 +1,51 @@
+"""Which engine set a command uses when none is named."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from trt_tts.engine import BACKENDS
+from trt_tts.errors import EngineSetError
+from trt_tts.manifest import MANIFEST, Manifest
+
+ENVIRONMENT = "TRT_TTS_ENGINE"
+FOLDER = Path("engines")
+
+
+@dataclass(frozen=True)
+class SetChoice:
+    """An engine-set folder and why it was chosen."""
+
+    path: Path
+    reason: str
+
+
+def choose_set(named: Path | None) -> SetChoice:
+    """`named`, else $TRT_TTS_ENGINE, else the newest set in ./engines that can run here.
+
+    Raises:
+        EngineSetError: there is none.
+    """
+    if named is not None:
+        return SetChoice(named, "named by --engine")
+    if os.environ.get(ENVIRONMENT):
+        return SetChoice(Path(os.environ[ENVIRONMENT]), f"named by {ENVIRONMENT}")
+    newest = max((entry for entry in FOLDER.glob(f"*/{MANIFEST}") if _runs_here(entry.parent)), key=_age, default=None)
+    if newest is None:
+        raise EngineSetError(
+            f"no engine set in {FOLDER.absolute()} runs here. Build one: trt-tts build. Or name one with --engine DIR"
+        )
+    return SetChoice(newest.parent, f"the newest in {FOLDER}")
+
+
+def _runs_here(folder: Path) -> bool:
+    try:
+        return Manifest.load(folder).backend in BACKENDS
+    except EngineSetError:
+        return False
+
+
+def _age(manifest: Path) -> float:
+    return manifest.stat().st_mtime
