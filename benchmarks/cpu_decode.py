@@ -25,6 +25,7 @@ import numpy as np
 import psutil
 from rich.console import Console
 from rich.table import Table
+
 from trt_tts import Engine
 from trt_tts.cpu.gpt import GptRunner
 from trt_tts.cpu.session import open_session

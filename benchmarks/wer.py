@@ -17,12 +17,14 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import jiwer
 import numpy as np
 import pocketsphinx
 import soxr
+
 from trt_tts import Engine
 from trt_tts.demo import demo_checkpoint
 
@@ -84,7 +86,7 @@ def write_bigram(sentences: Iterable[list[str]], file: Path) -> None:
     for line in sentences:
         marked = ["<s>", *line, "</s>"]
         single.update(marked[1:])
-        pairs.update(zip(marked, marked[1:], strict=False))
+        pairs.update(pairwise(marked))
     total = sum(single.values())
     followers: dict[str, list[str]] = defaultdict(list)
     context: Counter[str] = Counter()

@@ -1,1 +1,1 @@
-"""The toolchain: checkpoint -> ONNX -> precision -> engines. Installed as `trt_tts.builders`; needs the `build` extra."""
+"""The toolchain: checkpoint -> ONNX -> engine sets. Installed as `trt_tts.builders`; needs the `build` extra."""

@@ -1,11 +1,11 @@
 """Reads a ChatTTS checkpoint folder in the published safetensors layout.
 
-    DIR/config.json                   optional: sizes other than the published ones, voices
-    DIR/SHA256SUMS                    optional: checked when present
-    DIR/asset/{Decoder,DVAE,Embed,Vocos}.safetensors
-    DIR/asset/gpt/{config.json,model.safetensors}
-    DIR/asset/tokenizer/tokenizer.json
-    DIR/asset/spk_stat.pt             optional: statistics for random voices
+DIR/config.json                   optional: sizes other than the published ones, voices
+DIR/SHA256SUMS                    optional: checked when present
+DIR/asset/{Decoder,DVAE,Embed,Vocos}.safetensors
+DIR/asset/gpt/{config.json,model.safetensors}
+DIR/asset/tokenizer/tokenizer.json
+DIR/asset/spk_stat.pt             optional: statistics for random voices
 """
 
 from __future__ import annotations

@@ -118,9 +118,7 @@ def build_cpu_set(
             config=checkpoint.config,
             prompt=checkpoint.prompt,
             graphs=graphs,
-            files={
-                file.name: sets.FileInfo(file.stat().st_size, sha256_of(file)) for file in sorted(folder.iterdir())
-            },
+            files={file.name: sets.FileInfo(file.stat().st_size, sha256_of(file)) for file in sorted(folder.iterdir())},
         )
         manifest.save(folder)
     return manifest

@@ -102,6 +102,8 @@ def _to_onnx(graph: Graph) -> onnx.ModelProto:
             custom_translation_table=translation_table(),
             verbose=False,
         )
+    if program is None:
+        raise ExportError(f"graph {graph.name}: torch's exporter returned nothing")
     model = program.model_proto
     _name_nodes(model)
     return model

@@ -12,8 +12,8 @@ REPOSITORY = "2Noise/ChatTTS"
 PATTERNS = ("asset/*.safetensors", "asset/gpt/*", "asset/tokenizer/*", "asset/spk_stat.pt", "config.json")
 _OFFLINE = (
     "Check the network, or set HF_ENDPOINT to a mirror and run the same command again: it resumes. Without a network, "
-    f"copy the folder asset/ of {REPOSITORY} from another machine and name it with --checkpoint, or use the demo voice, "
-    "which needs no download: trt-tts build"
+    f"copy the folder asset/ of {REPOSITORY} from another machine and name it with --checkpoint, "
+    "or use the demo voice, which needs no download: trt-tts build"
 )
 
 
@@ -55,7 +55,8 @@ def fetch_checkpoint(target: Path, hub: Any = None) -> Path:
 def _remote_files(hub: Any) -> dict[str, tuple[int, str | None]]:
     """Name -> size and, for large files, sha256, as the hub lists them."""
     info = hub.HfApi().model_info(REPOSITORY, files_metadata=True)
-    wanted = list(hub.utils.filter_repo_objects([item.rfilename for item in info.siblings], allow_patterns=list(PATTERNS)))
+    names = [item.rfilename for item in info.siblings]
+    wanted = set(hub.utils.filter_repo_objects(names, allow_patterns=list(PATTERNS)))
     return {
         item.rfilename: (item.size or 0, item.lfs.sha256 if item.lfs else None)
         for item in info.siblings

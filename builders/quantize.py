@@ -6,7 +6,7 @@ Activations stay float32; the kernel quantizes them per block on the fly (accura
 from __future__ import annotations
 
 import logging
-from types import ModuleType
+from typing import Any
 
 import onnx
 
@@ -34,7 +34,7 @@ def quantize_linears(model: onnx.ModelProto, precision: str) -> onnx.ModelProto:
     return quantized
 
 
-def _quantizer_module() -> ModuleType:
+def _quantizer_module() -> Any:
     """Import the quantizer without letting it set up the whole program's logging, as it does."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level

@@ -26,7 +26,9 @@ def main() -> int:
         code = _run("uv", "pip", "install", "--python", sys.executable, f"torch=={VERSION}", "--torch-backend", "cpu")
         if code == 0:
             return 0
-    print("torch: no CPU build could be installed. Choose Linux, Pip, CPU on PyTorch's own install page", file=sys.stderr)
+    print(
+        "torch: no CPU build could be installed. Choose Linux, Pip, CPU on PyTorch's own install page", file=sys.stderr
+    )
     return 1
 
 

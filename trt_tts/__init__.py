@@ -1,9 +1,9 @@
 """ChatTTS on small GPUs and plain CPUs: load an engine set and speak.
 
-    import trt_tts
+import trt_tts
 
-    engine = trt_tts.Engine.load("engines/cpu-int8")
-    engine.synthesize("The engine is ready.", seed=7).save("ready.wav")
+engine = trt_tts.Engine.load("engines/cpu-int8")
+engine.synthesize("The engine is ready.", seed=7).save("ready.wav")
 """
 
 from trt_tts.audio import Audio

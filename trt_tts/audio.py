@@ -45,7 +45,8 @@ class Audio:
     def pcm16(self) -> npt.NDArray[np.int16]:
         """Signed 16-bit samples [n]: saturating, silence for NaN."""
         scaled = np.nan_to_num(self.samples * 32768.0, nan=0.0, posinf=32767.0, neginf=-32768.0)
-        return np.clip(np.rint(scaled), -32768, 32767).astype(np.int16)
+        pcm: npt.NDArray[np.int16] = np.clip(np.rint(scaled), -32768, 32767).astype(np.int16)
+        return pcm
 
     def wav(self) -> bytes:
         """The bytes of a 16-bit WAV file."""

@@ -89,7 +89,9 @@ def _gpu() -> Finding:
     try:
         import pynvml
     except ImportError:
-        return Finding("NVIDIA GPU", "missing", "cannot look: nvidia-ml-py is not installed", "pip install nvidia-ml-py")
+        return Finding(
+            "NVIDIA GPU", "missing", "cannot look: nvidia-ml-py is not installed", "pip install nvidia-ml-py"
+        )
     try:
         pynvml.nvmlInit()
         driver = pynvml.nvmlSystemGetDriverVersion()
@@ -113,7 +115,9 @@ def _disk() -> Finding:
     usage = shutil.disk_usage(Path.cwd())
     detail = f"{usage.free / 1e6:.0f} MB free in {Path.cwd()}"
     if usage.free < 4e9:
-        return Finding("disk", "missing", f"{detail}; the published checkpoint takes up to 4000 MB to build", "free some")
+        return Finding(
+            "disk", "missing", f"{detail}; the published checkpoint takes up to 4000 MB to build", "free some"
+        )
     return Finding("disk", "ok", detail)
 
 

@@ -175,9 +175,7 @@ class Engine:
         with self._lock:
             self._require_open()
             results = dict(generate(self._gpt, [request for _, request in jobs], self._manifest.limits.max_batch))
-            return [
-                self._finish(clean, request, results[i], options) for i, (clean, request) in enumerate(jobs)
-            ]
+            return [self._finish(clean, request, results[i], options) for i, (clean, request) in enumerate(jobs)]
 
     def warm_up(self) -> None:
         """Run every resident graph once, so that the first real call is as fast as the next."""
@@ -220,9 +218,9 @@ class Engine:
         least = max(options.min_steps, 1)
         if room < least:
             raise CapacityError(
-                f"the text is {len(ids)} tokens long and must leave room for {least} steps; this engine set holds "
-                f"{self._manifest.limits.capacity} positions per sequence. Split the text, or build a set with a larger "
-                f"--max-seconds"
+                f"the text is {len(ids)} tokens long and must leave room for {least} steps; this engine set "
+                f"holds {self._manifest.limits.capacity} positions per sequence. Split the text, or build a set with a "
+                f"larger --max-seconds"
             )
         request = Request(
             embedded=embedded,
@@ -239,7 +237,7 @@ class Engine:
     def _option_warnings(self, options: SynthesisOptions) -> list[str]:
         warnings = []
         if options.top_k > MAX_CANDIDATES:
-            warnings.append(f"top_k {options.top_k} is above the graph's {MAX_CANDIDATES} candidates; used {MAX_CANDIDATES}")
+            warnings.append(f"top_k {options.top_k} is more than the graph offers; used {MAX_CANDIDATES}")
         if self._manifest.prompt is not None and options.speed != TRAINED_SPEED:
             warnings.append(f"this voice knows speed {TRAINED_SPEED} only; speed {options.speed} was ignored")
         return warnings
@@ -248,8 +246,8 @@ class Engine:
         steps = len(result.codes)
         if result.failed:
             raise GenerationError(
-                f"the model's numbers stopped being finite at step {steps} of {clean.text[:40]!r} (seed {request.seed}). "
-                f"Try another seed; if it happens again the engine set is broken: rebuild it"
+                f"the model's numbers stopped being finite at step {steps} of {clean.text[:40]!r}, "
+                f"seed {request.seed}. Try another seed; if it happens again, build the engine set anew"
             )
         warnings = clean.warnings
         if result.truncated:

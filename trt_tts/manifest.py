@@ -1,8 +1,8 @@
 """What an engine-set folder holds, what it was built from and for, and whether it is whole.
 
-    manifest.json            this module's `Manifest`
-    <graph>.onnx, .weights   the graphs
-    tokenizer.json, voices.json, text_embedding.npy
+manifest.json            this module's `Manifest`
+<graph>.onnx, .weights   the graphs
+tokenizer.json, voices.json, text_embedding.npy
 """
 
 from __future__ import annotations

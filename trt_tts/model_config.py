@@ -183,7 +183,7 @@ class ModelConfig(_Section):
                 f"decoder.idim {self.decoder.idim} must be half of gpt.hidden_size {self.gpt.hidden_size}"
             )
         vq = self.dvae.vq
-        if vq.G * vq.R != self.gpt.num_vq:
+        if self.gpt.num_vq != vq.G * vq.R:
             raise CheckpointError(f"dvae.vq: G x R = {vq.G * vq.R} must equal gpt.num_vq = {self.gpt.num_vq}")
         codes = 1
         for level in vq.levels:

@@ -27,7 +27,8 @@ def gumbel_noise(seed: int, segment: int, step: int, count: int) -> npt.NDArray[
 def normal_values(seed: int, count: int) -> F64:
     """`count` float64 draws of N(0, 1), a pure function of `seed` (Box-Muller)."""
     u = _uniform(seed, _VOICE_STREAM, 0, 2 * count)
-    return np.sqrt(-2 * np.log(u[:count])) * np.cos(2 * np.pi * u[count:])
+    values: F64 = np.sqrt(-2 * np.log(u[:count])) * np.cos(2 * np.pi * u[count:])
+    return values
 
 
 def _uniform(seed: int, stream: int, step: int, count: int) -> F64:

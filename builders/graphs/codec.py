@@ -21,7 +21,7 @@ class Codec(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """[1, T, E] -> wav [1, 256 * (2T - 1)]."""
-        return self.vocos(self.decoder(hidden))  # type: ignore[no-any-return]
+        return self.vocos(self.decoder(hidden))
 
 
 def codec_graph(checkpoint: Checkpoint) -> Graph:

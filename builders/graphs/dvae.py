@@ -25,11 +25,13 @@ class CodecVq(nn.Module):
 
     def forward(self, codes: Tensor) -> Tensor:
         """int32 [1, 4, T] -> wav [1, 256 * (2T - 1)]."""
-        return self.vocos(self.decoder(self.quantizer.decode(codes)))  # type: ignore[no-any-return]
+        return self.vocos(self.decoder(self.quantizer.decode(codes)))
 
 
 class VoiceEncoder(nn.Module):
     """A recording to codes, for voice prompts."""
+
+    coef: Tensor
 
     def __init__(self, sizes: ModelConfig, log_mel: LogMel, quantizer: GroupedResidualFSQ) -> None:
         super().__init__()

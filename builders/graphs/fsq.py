@@ -6,6 +6,8 @@ names the one it was trained with as `dvae.vq.fsq`.
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -14,6 +16,11 @@ from trt_tts.model_config import QuantizerConfig
 
 class Group(nn.Module):
     """One group: project to a few dimensions, then R residual quantizers."""
+
+    levels: Tensor
+    middle: Tensor
+    basis: Tensor
+    scales: Tensor
 
     def __init__(self, sizes: QuantizerConfig) -> None:
         super().__init__()
@@ -32,7 +39,7 @@ class Group(nn.Module):
         """[B, T, width] -> indices int32 [B, T, R]."""
         residual = self._limit(self.project_in(latent))
         indices = []
-        for scale in self.scales:
+        for scale in self.scales.unbind(0):
             digit = self._digit(residual / scale)
             residual = residual - self._value(digit) * scale
             indices.append((digit * self.basis).sum(-1).round().to(torch.int32))
@@ -41,7 +48,7 @@ class Group(nn.Module):
     def decode(self, indices: Tensor) -> Tensor:
         """Indices int32 [B, T, R] -> [B, T, width]."""
         digits = torch.remainder((indices[..., None].float() / self.basis).floor(), self.levels)
-        return self.project_out((self._value(digits) * self.scales).sum(2))  # type: ignore[no-any-return]
+        return self.project_out((self._value(digits) * self.scales).sum(2))
 
     def _limit(self, x: Tensor) -> Tensor:
         if self.early:
@@ -51,7 +58,7 @@ class Group(nn.Module):
 
     def _bound(self, x: Tensor) -> Tensor:
         reach = (self.levels - 1) * 1.001 / 2
-        offset = torch.where(self.levels % 2 == 0, 0.5, 0.0)
+        offset = 0.5 - 0.5 * (self.levels % 2)
         return torch.tanh(x + torch.atanh(offset / reach)) * reach - offset
 
     def _digit(self, x: Tensor) -> Tensor:
@@ -73,10 +80,13 @@ class GroupedResidualFSQ(nn.Module):
 
     def encode(self, latent: Tensor) -> Tensor:
         """[B, T, dim] -> codes int32 [B, G * R, T]."""
-        parts = zip(self.rvqs, latent.chunk(self.groups, dim=2), strict=True)
+        parts = zip(self._groups(), latent.chunk(self.groups, dim=2), strict=True)
         return torch.cat([group.encode(part) for group, part in parts], dim=2).transpose(1, 2)
 
     def decode(self, codes: Tensor) -> Tensor:
         """Codes int32 [B, G * R, T] -> [B, T, dim]."""
-        parts = zip(self.rvqs, codes.transpose(1, 2).split(self.depth, dim=2), strict=True)
+        parts = zip(self._groups(), torch.split(codes.transpose(1, 2), self.depth, dim=2), strict=True)
         return torch.cat([group.decode(part) for group, part in parts], dim=2)
+
+    def _groups(self) -> list[Group]:
+        return cast(list[Group], list(self.rvqs))

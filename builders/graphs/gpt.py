@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -19,6 +21,21 @@ MASKED = -30_000.0
 """Added to masked scores: finite in FP16, and exp() of it is exactly zero."""
 
 
+@dataclass(frozen=True, eq=False)
+class Place:
+    """Where a call's positions stand: what every layer's attention shares."""
+
+    start: Tensor
+    """int32 [B]: the first position written."""
+    cos: Tensor
+    sin: Tensor
+    """float32 [B, 1, S, D]."""
+    mask: Tensor
+    """float32 [B, 1, S, N]."""
+    limit: int | None
+    """N where the caches hold more than the attended positions."""
+
+
 class Attention(nn.Module):
     """Multi-head attention over the cache; q, k and v come from one fused projection."""
 
@@ -28,17 +45,15 @@ class Attention(nn.Module):
         self.qkv_proj = nn.Linear(sizes.hidden_size, 3 * sizes.hidden_size, bias=False)
         self.o_proj = nn.Linear(sizes.hidden_size, sizes.hidden_size, bias=False)
 
-    def forward(
-        self, x: Tensor, cos: Tensor, sin: Tensor, mask: Tensor, start: Tensor, span: Tensor | None, k: Tensor, v: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, x: Tensor, place: Place, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """x [B, S, E] and caches [B, H, C, D] -> output [B, S, E] and the written caches."""
         batch, steps, wide = x.shape
         qkv = self.qkv_proj(x).view(batch, steps, 3 * self.heads, self.width).transpose(1, 2)
-        rotated, value = qkv.split([2 * self.heads, self.heads], dim=1)
-        query, key = rotate(rotated, cos, sin).split(self.heads, dim=1)
-        k, v = tensor_scatter(k, key, start), tensor_scatter(v, value, start)
-        keys, values = (k, v) if span is None else (k[:, :, : span.shape[0]], v[:, :, : span.shape[0]])
-        scores = (query * self.width**-0.5) @ keys.transpose(2, 3) + mask
+        rotated, value = torch.split(qkv, [2 * self.heads, self.heads], dim=1)
+        query, key = rotate(rotated, place.cos, place.sin).chunk(2, dim=1)
+        k, v = tensor_scatter(k, key, place.start), tensor_scatter(v, value, place.start)
+        keys, values = (k, v) if place.limit is None else (k[:, :, : place.limit], v[:, :, : place.limit])
+        scores = (query * self.width**-0.5) @ keys.transpose(2, 3) + place.mask
         context = scores.softmax(3) @ values
         return self.o_proj(context.transpose(1, 2).reshape(batch, steps, wide)), k, v
 
@@ -60,7 +75,7 @@ class MLP(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[B, S, E] -> [B, S, E]."""
         gate, up = self.gate_up_proj(x).chunk(2, dim=2)
-        return self.down_proj(F.silu(gate) * up)  # type: ignore[no-any-return]
+        return self.down_proj(F.silu(gate) * up)
 
 
 class Layer(nn.Module):
@@ -73,6 +88,12 @@ class Layer(nn.Module):
         self.post_attention_layernorm = RMSNorm(sizes.hidden_size, sizes.rms_norm_eps)
         self.mlp = MLP(sizes)
 
+    def forward(self, x: Tensor, place: Place, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """As `Attention.forward`."""
+        attended, k, v = self.self_attn(self.input_layernorm(x), place, k, v)
+        x = x + attended
+        return x + self.mlp(self.post_attention_layernorm(x)), k, v
+
 
 class Gpt(nn.Module):
     """Prefill and decode in one graph.
@@ -81,6 +102,8 @@ class Gpt(nn.Module):
     (the CPU form: ONNX Runtime's Slice would copy). Without it, the caches have a fixed capacity and the attention
     reads their first N = len(span) positions (the TensorRT form).
     """
+
+    rope_frequency: Tensor
 
     def __init__(self, sizes: GptConfig, exact_cache: bool) -> None:
         super().__init__()
@@ -110,24 +133,22 @@ class Gpt(nn.Module):
     ) -> tuple[Tensor, ...]:
         """Inputs and outputs as in the engine set's manifest; `caches` is k_0, v_0, k_1, v_1, ..."""
         x = torch.where(is_code[..., None], self.embed_codes(codes_in), rows)
-        position = start[:, None] + span[: codes_in.shape[1]]
-        angle = (position.float()[..., None] * self.rope_frequency)[:, None]
-        cos, sin = angle.cos(), angle.sin()
-        mask = torch.where(span <= position[:, None, :, None], 0.0, MASKED)
+        place = self._place(start, span, codes_in.shape[1])
         written: list[Tensor] = []
         for i, layer in enumerate(self.layers):
-            limit = None if self.exact_cache else span
-            attended, k, v = layer.self_attn(
-                layer.input_layernorm(x), cos, sin, mask, start, limit, caches[2 * i], caches[2 * i + 1]
-            )
-            x = x + attended
-            x = x + layer.mlp(layer.post_attention_layernorm(x))
+            x, k, v = layer(x, place, caches[2 * i], caches[2 * i + 1])
             written += [k, v]
         row = last.long()[:, None, None].expand(-1, 1, self.sizes.hidden_size)
         hidden = self.norm(x.gather(1, row).squeeze(1))
         logits = self.head_code(hidden).view(-1, self.sizes.num_vq, self.sizes.num_audio_tokens)
         codes, recent_out = sample(logits, recent, noise, sampling, allow_end, self.sizes.end_code)
         return codes, hidden, recent_out, *written
+
+    def _place(self, start: Tensor, span: Tensor, steps: int) -> Place:
+        position = start[:, None] + span[:steps]
+        angle = (position.float()[..., None] * self.rope_frequency)[:, None]
+        mask = torch.where(span <= position[:, None, :, None], 0.0, MASKED)
+        return Place(start, angle.cos(), angle.sin(), mask, None if self.exact_cache else span.shape[0])
 
     def embed_codes(self, codes: Tensor) -> Tensor:
         """Sum of the four code embeddings: [B, S, 4] -> [B, S, E]. The -1 of a failed row reads entry 0."""
@@ -163,7 +184,7 @@ def gpt_graph(checkpoint: Checkpoint, exact_cache: bool = True) -> Graph:
     sizes = checkpoint.config.gpt
     cache_names = [f"{kind}_{i}" for i in range(sizes.num_hidden_layers) for kind in "kv"]
     row = {0: "B"}
-    dynamic = {name: row for name in ("start", "last", "recent", "noise", "sampling", "allow_end")}
+    dynamic = dict.fromkeys(("start", "last", "recent", "noise", "sampling", "allow_end"), row)
     dynamic |= {name: {0: "B", 1: "S"} for name in ("codes_in", "rows", "is_code")} | {"span": {0: "N"}}
     dynamic |= {name: {0: "B", 2: "N" if exact_cache else "C"} for name in cache_names}
     # (batch, chunk, N): a prefill of ragged rows, a decode step, and a solo one-position prompt.
@@ -179,19 +200,19 @@ def gpt_graph(checkpoint: Checkpoint, exact_cache: bool = True) -> Graph:
 
 
 def _sample(sizes: GptConfig, cache_names: list[str], shape: tuple[int, int, int], exact: bool) -> dict[str, Tensor]:
-    batch, chunk, span = shape
+    (batch, chunk, span), codes = shape, sizes.num_audio_tokens
     random = torch.Generator().manual_seed(sum(shape))
     quarter = (batch, sizes.num_vq)
     start = torch.randint(0, span - chunk + 1, (batch,), generator=random, dtype=torch.int32)
     is_code = torch.rand(batch, chunk, generator=random) < 0.5
     values = {
-        "codes_in": torch.randint(0, sizes.num_audio_tokens, (batch, chunk, sizes.num_vq), generator=random).int(),
+        "codes_in": torch.randint(0, codes, (batch, chunk, sizes.num_vq), generator=random).int(),
         "rows": torch.randn(batch, chunk, sizes.hidden_size, generator=random) * 0.1,
         "is_code": is_code,
         "start": start,
         "span": torch.arange(span, dtype=torch.int32),
         "last": torch.randint(0, chunk, (batch,), generator=random, dtype=torch.int32),
-        "recent": torch.randint(-1, sizes.num_audio_tokens, (batch, PENALTY_WINDOW, sizes.num_vq), generator=random).int(),
+        "recent": torch.randint(-1, codes, (batch, PENALTY_WINDOW, sizes.num_vq), generator=random).int(),
         "noise": torch.randn(*quarter, MAX_CANDIDATES, generator=random),
         "sampling": torch.tensor([[0.3, 0.7, 20.0, 1.05]]).repeat(batch, 1),
         "allow_end": torch.arange(batch) % 2 == 0,

@@ -64,11 +64,13 @@ class ConvStack(nn.Module):
         x = self.conv_in(x)
         for block in self.decoder_block:
             x = block(x)
-        return self.conv_out(x)  # type: ignore[no-any-return]
+        return self.conv_out(x)
 
 
 class MelDecoder(nn.Module):
     """Latent frames to log-mel: the "Decoder" of hidden states and the decoding half of the DVAE."""
+
+    coef: Tensor
 
     def __init__(self, sizes: ConvStackConfig, mels: int) -> None:
         super().__init__()
@@ -80,4 +82,4 @@ class MelDecoder(nn.Module):
         """[B, T, 2 * idim] -> log-mel [B, mels, 2T]; the two halves of a step become two frames."""
         batch, steps, width = latent.shape
         frames = latent.reshape(batch, 2 * steps, width // 2).transpose(1, 2)
-        return self.out_conv(self.decoder(frames)) * self.coef  # type: ignore[no-any-return]
+        return self.out_conv(self.decoder(frames)) * self.coef

@@ -31,7 +31,7 @@ def sample(
     Returns:
         ids int32 [B, Q], -1 in every codebook of a row whose logits are not finite, and the next `recent`.
     """
-    temperature, top_p, top_k, penalty = sampling[:, None, :].split(1, dim=2)
+    temperature, top_p, top_k, penalty = sampling[:, :, None, None].unbind(1)
     # A sum keeps NaN and infinity where a maximum may drop them.
     finite = logits.abs().sum((1, 2)) < _LARGEST
     scores = penalise(logits / temperature, recent, penalty)

@@ -21,6 +21,10 @@ def dft_basis(size: int) -> tuple[Tensor, Tensor]:
 class InverseSTFT(nn.Module):
     """Centre-padded inverse STFT: two transposed convolutions divided by the window envelope."""
 
+    real_basis: Tensor
+    imaginary_basis: Tensor
+    window_square: Tensor
+
     def __init__(self, sizes: MelConfig, window: Tensor) -> None:
         super().__init__()
         self.size, self.hop = sizes.n_fft, sizes.hop_length
@@ -43,6 +47,9 @@ class InverseSTFT(nn.Module):
 
 class LogMel(nn.Module):
     """Log-mel spectrogram of a waveform, centre-padded by reflection."""
+
+    basis: Tensor
+    filterbank: Tensor
 
     def __init__(self, sizes: MelConfig, window: Tensor, filterbank: Tensor) -> None:
         super().__init__()

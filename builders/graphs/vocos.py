@@ -33,7 +33,7 @@ class Backbone(nn.Module):
         x = self.norm(self.embed(mel).transpose(1, 2)).transpose(1, 2)
         for block in self.convnext:
             x = block(x)
-        return self.final_layer_norm(x.transpose(1, 2))  # type: ignore[no-any-return]
+        return self.final_layer_norm(x.transpose(1, 2))
 
 
 class Head(nn.Module):
@@ -48,7 +48,7 @@ class Head(nn.Module):
         """[B, F, dim] -> wav [B, (F - 1) * hop]."""
         log_magnitude, phase = self.out(x).transpose(1, 2).chunk(2, dim=1)
         magnitude = torch.exp(log_magnitude).clamp(max=LARGEST_MAGNITUDE)
-        return self.istft(magnitude * phase.cos(), magnitude * phase.sin())  # type: ignore[no-any-return]
+        return self.istft(magnitude * phase.cos(), magnitude * phase.sin())
 
 
 class Vocos(nn.Module):
@@ -61,7 +61,7 @@ class Vocos(nn.Module):
 
     def forward(self, mel: Tensor) -> Tensor:
         """Log-mel [B, mels, F] -> wav [B, (F - 1) * hop]."""
-        return self.head(self.backbone(mel))  # type: ignore[no-any-return]
+        return self.head(self.backbone(mel))
 
 
 def load_vocos(checkpoint: Checkpoint) -> Vocos:

@@ -19,7 +19,9 @@ def load_state(module: M, tensors: dict[str, Array], prefixes: tuple[str, ...], 
         KeyError: a tensor has no place in `module`, or a parameter under `prefixes` gets no tensor.
     """
     state = {
-        name.removeprefix(strip): torch.from_numpy(value) for name, value in tensors.items() if name.startswith(prefixes)
+        name.removeprefix(strip): torch.from_numpy(value)
+        for name, value in tensors.items()
+        if name.startswith(prefixes)
     }
     result = module.load_state_dict(state, strict=False, assign=True)
     unmet = [name for name in result.missing_keys if (strip + name).startswith(prefixes)]

@@ -29,7 +29,8 @@ def build(
 ) -> None:
     """Build an engine set from a checkpoint.
 
-    Without --checkpoint: $TRT_TTS_CHECKPOINT, then a fetched one, then the demo voice. Without -o: ./engines/cpu-<precision>.
+    Without --checkpoint: $TRT_TTS_CHECKPOINT, then a fetched one, then the demo voice.
+    Without -o: ./engines/cpu-<precision>.
 
     [bold]Examples[/bold]
 

@@ -90,7 +90,9 @@ def say(
 
 def _read_text(text: str | None, file: Path | None) -> str:
     if (text is None) == (file is None):
-        raise UsageError('give the text as an argument, or - for standard input, or --file F. Example: trt-tts say "hello"')
+        raise UsageError(
+            'give the text as an argument, or - for standard input, or --file F. Example: trt-tts say "hello"'
+        )
     if file is not None:
         try:
             return decode_text(file.read_bytes(), str(file))
