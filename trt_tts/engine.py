@@ -23,8 +23,9 @@ from trt_tts.generation import Generated, Request, Sampling, generate
 from trt_tts.manifest import TEXT_EMBEDDING, TOKENIZER, VOICES, Limits, Manifest
 from trt_tts.model_config import MAX_CANDIDATES, STEPS_PER_SECOND
 from trt_tts.options import SynthesisOptions
+from trt_tts.refine import refine_text
 from trt_tts.text.clean import CleanText, clean_text
-from trt_tts.text.prompt import SPEAKER, TRAINED_SPEED, speech_prompt
+from trt_tts.text.prompt import SPEAKER, TRAINED_SPEED, refine_prompt, speech_prompt
 from trt_tts.text.tokenizer import load_tokenizer
 from trt_tts.voice import Voice
 from trt_tts.voices import VoiceBook
@@ -167,13 +168,9 @@ class Engine:
         if isinstance(texts, str):
             raise UsageError("synthesize_batch takes a list of texts; use synthesize for one")
         options = (options or SynthesisOptions()).override(**overrides)
-        if options.refine:
-            raise UsageError("refine=True is not supported by this version; leave it False")
-        if not options.use_decoder and "codec_vq" not in self._manifest.graphs:
-            raise UsageError("this engine set has no codec_vq graph; use_decoder=False needs it")
-        jobs = [self._prepare(text, options) for text in texts]
         with self._lock:
             self._require_open()
+            jobs = [self._prepare(text, options) for text in texts]
             results = dict(generate(self._gpt, [request for _, request in jobs], self._manifest.limits.max_batch))
             return [self._finish(clean, request, results[i], options) for i, (clean, request) in enumerate(jobs)]
 
@@ -207,32 +204,46 @@ class Engine:
         return Voice.from_vector(np.ones(self._manifest.config.gpt.hidden_size))
 
     def _prepare(self, text: str, options: SynthesisOptions) -> tuple[CleanText, Request]:
-        self._require_open()
-        clean = clean_text(text, self._tokenizer, options.normalize)
+        seed = secrets.randbits(32) if options.seed is None else options.seed
         voice = self._book.resolve(options.voice, self._manifest.config.gpt.hidden_size)
+        clean = clean_text(text, self._tokenizer, options.normalize)
+        if options.refine:
+            clean = self._refine(clean, options, seed)
         prompt = speech_prompt(clean.text, options.speed, self._manifest.prompt)
         ids = np.array(self._tokenizer.encode(prompt))
         embedded = self._text_embedding[ids].astype(np.float32)
         embedded[ids == self._tokenizer.special(SPEAKER)] = voice.normalised()
-        room = self._manifest.limits.capacity - len(ids)
-        least = max(options.min_steps, 1)
-        if room < least:
-            raise CapacityError(
-                f"the text is {len(ids)} tokens long and must leave room for {least} steps; this engine set "
-                f"holds {self._manifest.limits.capacity} positions per sequence. Split the text, or build a set with a "
-                f"larger --max-seconds"
-            )
+        room = self._room(len(ids), max(options.min_steps, 1))
         request = Request(
             embedded=embedded,
             codes=np.zeros((len(ids), self._manifest.config.gpt.num_vq), np.int32),
             is_code=np.zeros(len(ids), np.bool_),
             sampling=Sampling(options.temperature, options.top_p, options.top_k, options.repetition_penalty),
-            seed=secrets.randbits(32) if options.seed is None else options.seed,
+            seed=seed,
             segment=0,
             max_steps=min(options.max_steps or room, room),
             min_steps=options.min_steps,
         )
         return CleanText(clean.text, (*clean.warnings, *self._option_warnings(options))), request
+
+    def _room(self, prompt: int, least: int) -> int:
+        capacity = self._manifest.limits.capacity
+        if capacity - prompt < least:
+            raise CapacityError(
+                f"the text is {prompt} tokens long and must leave room for {least} steps; this engine set holds "
+                f"{capacity} positions per sequence. Split the text, or build a set with a larger --max-seconds"
+            )
+        return capacity - prompt
+
+    def _refine(self, clean: CleanText, options: SynthesisOptions, seed: int) -> CleanText:
+        prompt = refine_prompt(clean.text, options.oral, options.laugh, options.pause)
+        refined = refine_text(
+            self._gpt, self._session_on_demand("text_head"), self._text_embedding, self._tokenizer, prompt, seed
+        )
+        if not any(c.isalnum() for c in refined):
+            return CleanText(clean.text, (*clean.warnings, "the refine pass returned no text; spoke the original"))
+        again = clean_text(refined, self._tokenizer, options.normalize)
+        return CleanText(again.text, (*clean.warnings, *again.warnings))
 
     def _option_warnings(self, options: SynthesisOptions) -> list[str]:
         warnings = []

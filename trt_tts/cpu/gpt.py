@@ -49,32 +49,37 @@ class GptRunner:
         self.cache.reset()
 
     def prefill(self, row: int, used_rows: int, embedded: F32, codes: I32, is_code: npt.NDArray[np.bool_]) -> None:
-        """Put a prompt into `row` and draw its first codes.
+        """Start a sequence in `row` with a prompt, and draw its first codes. Arguments and errors as `extend`."""
+        self.cache.grow(len(embedded), used_rows)
+        self.cache.clear_row(row)
+        self._recent[row] = -1
+        self.position[row] = 0
+        self.extend(row, used_rows, embedded, codes, is_code)
+
+    def extend(self, row: int, used_rows: int, embedded: F32, codes: I32, is_code: npt.NDArray[np.bool_]) -> None:
+        """Append S positions to `row`, in chunks, and draw the codes that follow.
 
         Args:
-            row: the row; the first `used_rows` rows hold sequences to keep.
-            used_rows: as said.
+            row: the row to write.
+            used_rows: the first so many rows hold sequences to keep.
             embedded: float32 [S, E], contiguous, read where `is_code` is false.
             codes: int32 [S, 4], contiguous, read where `is_code` is true.
             is_code: bool [S].
 
         Raises:
-            CapacityError: the prompt and one step do not fit.
+            CapacityError: the positions do not fit; nothing was computed.
         """
-        length = len(embedded)
-        if length >= self.capacity:
-            raise CapacityError(f"a prompt of {length} positions does not fit the capacity of {self.capacity}")
-        self.cache.grow(length + 1, used_rows)
-        self.cache.clear_row(row)
-        self._recent[row] = -1
-        for first in range(0, length, self.prefill_chunk):
-            part = slice(first, min(first + self.prefill_chunk, length))
-            self.position[row] = first
+        length = int(self.position[row]) + len(embedded)
+        if length > self.capacity:
+            raise CapacityError(f"{length} positions do not fit the capacity of {self.capacity}")
+        self.cache.grow(length, used_rows)
+        for first in range(0, len(embedded), self.prefill_chunk):
+            part = slice(first, min(first + self.prefill_chunk, len(embedded)))
             self._last[row] = part.stop - first - 1
             binding = self._bind(row, 1, codes[None, part], embedded[None, part], is_code[None, part])
             self.session.run_with_iobinding(binding)
+            self.position[row] += part.stop - first
         self._last[row] = 0
-        self.position[row] = length
         self._recent[row] = self._recent_out[row]
 
     def step(self, count: int) -> None:

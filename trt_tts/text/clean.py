@@ -7,12 +7,12 @@ import unicodedata
 from dataclasses import dataclass
 
 from trt_tts.errors import TextError
-from trt_tts.text.prompt import CONTROL_TAGS, PROMPT_TOKENS
+from trt_tts.text.prompt import CONTROL_TAGS
 from trt_tts.text.tokenizer import Tokenizer
 
-_BRACKETED = re.compile(r"\[([^\[\]]*)\]")
+_BRACKETED = re.compile(r"(\[[^\[\]]*\])")
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code - 0xFEE0).isalnum()}
-_QUOTES = str.maketrans("\u2018\u2019\u201b\u02bc\uff07", "'''''")
+_BRACKETS_AND_QUOTES = str.maketrans("［］\u2018\u2019\u201b\u02bc\uff07", "[]'''''")
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,15 @@ def clean_text(text: str, tokenizer: Tokenizer, normalize: bool = True) -> Clean
     """
     if not isinstance(text, str):
         raise TextError(f"the text is a {type(text).__name__}; expected a string")
-    warnings: list[str] = []
+    reserved = tokenizer.specials() - set(CONTROL_TAGS)
+    warnings: dict[str, None] = {}
     text = _without_unwritable(text)
     if normalize:
-        text = unicodedata.normalize("NFC", text.translate(_FULL_WIDTH).translate(_QUOTES))
-    text = _BRACKETED.sub(lambda match: _bracket(match, normalize, warnings), text)
-    if normalize:
-        text = _without_unknown_symbols(text, tokenizer, warnings)
-        text = " ".join(text.split())
+        text = unicodedata.normalize("NFC", text.translate(_FULL_WIDTH).translate(_BRACKETS_AND_QUOTES))
+        text = "".join(_plain_bracket(part, reserved, warnings) for part in _BRACKETED.split(text))
+        parts = (_without_unknown_symbols(part, tokenizer, warnings) for part in _BRACKETED.split(text))
+        text = " ".join("".join(parts).split())
+    text = _without_reserved(text, reserved, warnings)
     _require_speakable(text, tokenizer)
     return CleanText(text, tuple(warnings))
 
@@ -49,23 +50,20 @@ def _without_unwritable(text: str) -> str:
     return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn"))
 
 
-def _bracket(match: re.Match[str], normalize: bool, warnings: list[str]) -> str:
-    tag = match[0]
-    if tag in CONTROL_TAGS:
-        return tag
-    if tag in PROMPT_TOKENS:
-        warnings.append(f"removed {tag}: it belongs to the model's prompt")
-        return " "
-    if not normalize:
-        return tag
-    warnings.append(f"{tag} is no control tag; spoken as plain text")
-    return f" {match[1]} "
+def _plain_bracket(part: str, reserved: set[str], warnings: dict[str, None]) -> str:
+    """A bracketed part that is no tag becomes plain words; reserved tokens are left for `_without_reserved`."""
+    if not _BRACKETED.fullmatch(part) or part in CONTROL_TAGS or part in reserved:
+        return part
+    warnings[f"{part} is no control tag; spoken as plain text"] = None
+    return f" {part[1:-1]} "
 
 
-def _without_unknown_symbols(text: str, tokenizer: Tokenizer, warnings: list[str]) -> str:
+def _without_unknown_symbols(part: str, tokenizer: Tokenizer, warnings: dict[str, None]) -> str:
     """Fold characters the tokenizer lacks to their plain form, or drop them where nobody would speak them."""
+    if _BRACKETED.fullmatch(part):
+        return part
     known: dict[str, str] = {}
-    for char in dict.fromkeys(text):
+    for char in dict.fromkeys(part):
         known[char] = char
         if char.isspace() or not tokenizer.unknown_words(char):
             continue
@@ -73,9 +71,22 @@ def _without_unknown_symbols(text: str, tokenizer: Tokenizer, warnings: list[str
         if plain != char and not tokenizer.unknown_words(plain):
             known[char] = plain
         elif unicodedata.category(char)[0] not in "LN":
-            warnings.append(f"left out {char!r}: this voice has no token for it")
+            warnings[f"left out {char!r}: this voice has no token for it"] = None
             known[char] = " "
-    return "".join(known[char] for char in text)
+    return "".join(known[char] for char in part)
+
+
+def _without_reserved(text: str, reserved: set[str], warnings: dict[str, None]) -> str:
+    """Remove the tokens only the program may use; again until removing one uncovers no other."""
+    found = True
+    while found:
+        found = False
+        for token in reserved:
+            if token in text:
+                found = True
+                warnings[f"removed {token}: it belongs to the model's prompt"] = None
+                text = " ".join(text.replace(token, " ").split())
+    return text
 
 
 def _require_speakable(text: str, tokenizer: Tokenizer) -> None:

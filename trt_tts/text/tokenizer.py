@@ -33,9 +33,9 @@ class Tokenizer:
             raise CheckpointError(f"the tokenizer lacks the token {name}; it is no ChatTTS tokenizer")
         return number
 
-    def has(self, name: str) -> bool:
-        """Whether `name` is a token."""
-        return self.inner.token_to_id(name) is not None
+    def specials(self) -> set[str]:
+        """All special tokens: each is one id wherever it stands in a text."""
+        return {token.content for token in self.inner.get_added_tokens_decoder().values()}
 
     def decode(self, ids: list[int]) -> str:
         """Text of `ids`, special tokens included."""
