@@ -10,7 +10,7 @@ DIR/asset/spk_stat.pt             optional: statistics for random voices
 
 from __future__ import annotations
 
-import json
+import pickle
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -311,5 +311,7 @@ def _speaker_statistics(path: Path, extras: dict[str, Any], width: int) -> Speak
         value = torch.load(file, map_location="cpu", weights_only=True)
         std, mean = value.float().reshape(-1).chunk(2)
         return SpeakerStatistics(std.numpy(), mean.numpy()).checked(width)
-    except (RuntimeError, ValueError, AttributeError, EOFError, json.JSONDecodeError, VoiceError) as error:
-        raise CheckpointError(f"{file} holds no speaker statistics of width {width}: {error}") from error
+    except (RuntimeError, ValueError, AttributeError, EOFError, pickle.UnpicklingError, VoiceError) as error:
+        raise CheckpointError(
+            f"{file} is damaged or holds no speaker statistics of width {width}. Download it again: trt-tts fetch"
+        ) from error

@@ -179,12 +179,13 @@ class Engine:
         self.synthesize("a", voice=self._any_voice(), max_steps=2, min_steps=2, seed=0)
 
     def close(self) -> None:
-        """Release the graphs and buffers; later calls raise."""
+        """Release the graphs and buffers; later calls raise. Closing again does nothing."""
         with self._lock:
+            if self._closed:
+                return
             self._closed = True
             self._sessions.clear()
-            del self._gpt
-            del self._text_embedding
+            del self._gpt, self._text_embedding
 
     def __enter__(self) -> Self:
         return self

@@ -69,6 +69,11 @@ class Limits:
     prefill_chunk: int
     """Prompt positions per prefill call."""
 
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if type(value) is not int or value < 1:
+                raise ValueError(f"{name} is {value!r}, not a positive whole number")
+
 
 @dataclass(frozen=True)
 class CheckpointInfo:

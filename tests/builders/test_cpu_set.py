@@ -1,0 +1,105 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trt_tts import Engine, ExportError, TrtTtsError, UsageError
+from trt_tts.builders import cpu_set
+from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
+from trt_tts.manifest import Manifest
+from trt_tts.model_config import STEPS_PER_SECOND, ModelConfig
+
+
+def test_manifest_records_what_the_set_was_built_from(demo, demo_int8_set):
+    manifest = Manifest.load(demo_int8_set)
+    assert (manifest.backend, manifest.precision, manifest.limits.max_batch, manifest.limits.capacity) == (
+        "cpu",
+        "int8",
+        4,
+        2048,
+    )
+    assert manifest.checkpoint.files == demo.hashes
+    assert manifest.config == demo.config
+    assert manifest.prompt == demo.prompt
+    assert manifest.target.runtime.startswith("onnxruntime ")
+    assert all(0 <= graph.export_error < 1e-4 for graph in manifest.graphs.values())
+    assert {name for name, graph in manifest.graphs.items() if graph.resident} == {"gpt", "codec"}
+    present = {file.name for file in demo_int8_set.iterdir()} - {"manifest.json"}
+    assert set(manifest.files) == present
+
+
+def test_a_failed_build_leaves_nothing_behind(tiny, tmp_path, monkeypatch):
+    def fail(graph, folder):
+        (folder / "half.onnx").write_bytes(b"half")
+        raise ExportError("broken")
+
+    monkeypatch.setattr(cpu_set, "export_graph", fail)
+    with pytest.raises(ExportError, match="broken"):
+        build_cpu_set(tiny, tmp_path / "sets" / "new", CpuBuild())
+    assert list((tmp_path / "sets").iterdir()) == []
+
+
+def test_existing_folder_is_kept_without_force_and_when_a_forced_build_fails(tiny, tmp_path, monkeypatch):
+    target = tmp_path / "set"
+    target.mkdir()
+    (target / "mine").write_text("keep")
+    with pytest.raises(UsageError, match="--force"):
+        build_cpu_set(tiny, target, CpuBuild())
+    monkeypatch.setattr(cpu_set, "export_graph", lambda graph, folder: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        build_cpu_set(tiny, target, CpuBuild(), force=True)
+    assert [file.name for file in tmp_path.iterdir()] == ["set"]
+    assert (target / "mine").read_text() == "keep"
+
+
+def test_full_disk_is_found_before_anything_is_written(tiny, tmp_path, monkeypatch):
+    usage = cpu_set.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage._replace(free=1000))
+    with pytest.raises(TrtTtsError, match="not enough disk space"):
+        build_cpu_set(tiny, tmp_path / "set", CpuBuild())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"precision": "fp16"},
+        {"precision": "INT8"},
+        {"max_batch": 0},
+        {"max_batch": 65},
+        {"max_seconds": 0.5},
+        {"max_seconds": float("nan")},
+        {"max_seconds": -3.0},
+    ],
+)
+def test_wrong_requests_name_the_value(wrong):
+    with pytest.raises(UsageError, match=str(next(iter(wrong.values())))):
+        CpuBuild(**wrong)
+
+
+@given(st.floats(1, 60))
+def test_capacity_holds_the_seconds_and_a_prompt(seconds):
+    capacity = CpuBuild(max_seconds=seconds).capacity(ModelConfig())
+    assert capacity >= seconds * STEPS_PER_SECOND + 256
+    assert capacity % 64 == 0
+    assert capacity < seconds * STEPS_PER_SECOND + 256 + 65
+
+
+def test_capacity_beyond_the_models_positions_says_how_far_they_reach():
+    with pytest.raises(UsageError, match="at most 82"):
+        CpuBuild(max_seconds=100).capacity(ModelConfig())
+    assert CpuBuild().capacity(ModelConfig()) == 2048
+
+
+@pytest.mark.slow
+def test_int4_set_speaks(demo, tmp_path):
+    build_cpu_set(demo, tmp_path / "模型 (1)", CpuBuild("int4"))
+    with Engine.load(tmp_path / "模型 (1)") as engine:
+        audio = engine.synthesize("the engine is ready", seed=7)
+    assert 20 < audio.steps < 120
+    assert not audio.truncated
+
+
+@pytest.mark.slow
+def test_building_twice_gives_the_same_files(tiny, tiny_set, tmp_path):
+    build_cpu_set(tiny, tmp_path / "again", CpuBuild("fp32", max_batch=3, max_seconds=5))
+    first, second = Manifest.load(tiny_set), Manifest.load(tmp_path / "again")
+    assert first.files == second.files

@@ -1,0 +1,73 @@
+"""Shared fixtures: checkpoints and engine sets are made once per run."""
+
+import os
+from pathlib import Path
+
+import pytest
+from trt_tts import Engine
+from trt_tts.builders.checkpoint import Checkpoint, load_checkpoint
+from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
+from trt_tts.demo import demo_checkpoint
+
+REFERENCE = Path(__file__).parent / "reference"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Under TRT_TTS_CI a skip is a failure, except for tests that need a GPU."""
+    report = yield
+    if report.skipped and os.environ.get("TRT_TTS_CI") and not item.get_closest_marker("gpu"):
+        report.outcome = "failed"
+        report.longrepr = f"{item.nodeid} was skipped under TRT_TTS_CI: {call.excinfo and call.excinfo.value}"
+    return report
+
+
+@pytest.fixture(autouse=True)
+def _no_user_settings(monkeypatch, tmp_path_factory):
+    """Tests see neither the user's environment nor a fetched checkpoint."""
+    for name in ("TRT_TTS_CHECKPOINT", "TRT_TTS_ENGINE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "no-data"))
+
+
+@pytest.fixture(scope="session")
+def tiny() -> Checkpoint:
+    return load_checkpoint(REFERENCE / "tiny")
+
+
+@pytest.fixture(scope="session")
+def demo() -> Checkpoint:
+    return load_checkpoint(demo_checkpoint())
+
+
+def _build(tmp_path_factory, checkpoint: Checkpoint, precision: str, **limits) -> Path:
+    target = tmp_path_factory.mktemp("sets") / f"{checkpoint.name}-{precision}"
+    build_cpu_set(checkpoint, target, CpuBuild(precision, **limits))
+    return target
+
+
+@pytest.fixture(scope="session")
+def tiny_set(tmp_path_factory, tiny) -> Path:
+    return _build(tmp_path_factory, tiny, "fp32", max_batch=3, max_seconds=5)
+
+
+@pytest.fixture(scope="session")
+def demo_set(tmp_path_factory, demo) -> Path:
+    return _build(tmp_path_factory, demo, "fp32", max_batch=4)
+
+
+@pytest.fixture(scope="session")
+def demo_int8_set(tmp_path_factory, demo) -> Path:
+    return _build(tmp_path_factory, demo, "int8", max_batch=4)
+
+
+@pytest.fixture(scope="session")
+def engine(demo_set):
+    with Engine.load(demo_set) as loaded:
+        yield loaded
+
+
+@pytest.fixture(scope="session")
+def int8_engine(demo_int8_set):
+    with Engine.load(demo_int8_set) as loaded:
+        yield loaded

@@ -1,0 +1,195 @@
+import gc
+import threading
+
+import numpy as np
+import psutil
+import pytest
+import trt_tts
+from trt_tts import CapacityError, Engine, SynthesisOptions, TextError, TrtTtsError, UsageError, Voice, VoiceError
+
+from tests.reference_case import Reference, snr
+
+TEXT = "the engine is ready"
+
+
+def test_same_seed_same_samples_other_seed_other_samples(engine):
+    first, again, other = (engine.synthesize(TEXT, seed=seed) for seed in (7, 7, 8))
+    assert np.array_equal(first.samples, again.samples)
+    assert first.samples.shape != other.samples.shape or not np.array_equal(first.samples, other.samples)
+
+
+def test_audio_reports_what_made_it(engine):
+    audio = engine.synthesize("  The engine\tis ready ", seed=7)
+    assert audio.samples.dtype == np.float32
+    assert audio.samples.size == 256 * (2 * audio.steps - 1)
+    assert (audio.seed, audio.truncated, audio.text, audio.warnings) == (7, False, "The engine is ready", ())
+    assert 0.01 < np.abs(audio.samples).max() < 1.5
+
+
+def test_drawn_seed_reproduces_the_result(engine):
+    audio = engine.synthesize(TEXT)
+    assert np.array_equal(engine.synthesize(TEXT, seed=audio.seed).samples, audio.samples)
+
+
+@pytest.mark.parametrize("fixture", ["engine", "int8_engine"])
+def test_batch_equals_solo_runs(fixture, request):
+    loaded = request.getfixturevalue(fixture)
+    texts = ["hello world", "it is ten past three on sunday", TEXT, "good morning", "turn the fan on", "good evening"]
+    alone = [loaded.synthesize(text, seed=5) for text in texts]
+    for solo, mate in zip(alone, loaded.synthesize_batch(texts, seed=5), strict=True):
+        assert (mate.steps, mate.text) == (solo.steps, solo.text)
+        assert snr(solo.samples, mate.samples) > 60
+
+
+def test_dvae_path_equals_the_published_implementation(engine, demo_set):
+    """The engine's own generation ends elsewhere than the vectors, so the graph gets the vectors' codes."""
+    reference = Reference.of("demo_voice", demo_set)
+    session = engine._session_on_demand("codec_vq")
+    wav = session.run(["wav"], {"codes": reference.vectors["greedy_spk_pen1.05_0_codes"].T[None].copy()})[0][0]
+    assert snr(reference.vectors["codec_vq_wav"], wav) > 100
+
+
+def test_decoder_and_dvae_make_different_sound_of_the_same_codes(engine):
+    decoder, dvae = (engine.synthesize(TEXT, seed=7, use_decoder=flag) for flag in (True, False))
+    assert decoder.steps == dvae.steps
+    assert not np.array_equal(decoder.samples, dvae.samples)
+
+
+def test_voices_differ_and_may_be_given_as_name_string_or_voice(engine):
+    assert list(engine.voices) == ["adam", "bella"]
+    bella = engine.voices["bella"]
+    byname, bystring, byvoice = (
+        engine.synthesize(TEXT, seed=1, voice=voice).samples for voice in ("bella", bella.to_string(), bella)
+    )
+    assert np.array_equal(byname, bystring)
+    assert np.array_equal(byname, byvoice)
+    default, adam = (engine.synthesize(TEXT, seed=1, **extra).samples for extra in ({}, {"voice": "adam"}))
+    assert np.array_equal(default, adam)
+    assert byname.shape != adam.shape or not np.array_equal(byname, adam)
+
+
+@pytest.mark.parametrize(
+    ("voice", "message"),
+    [
+        ("carol", "adam, bella"),
+        ("42", "no voice named"),
+        ("乀淾", "voice string"),
+        (Voice.from_vector([1.0] * 255), "256"),
+    ],
+)
+def test_wrong_voice_is_refused(engine, voice, message):
+    with pytest.raises(VoiceError, match=message):
+        engine.synthesize(TEXT, voice=voice)
+
+
+@pytest.mark.parametrize("text", ["你好", "hello 世界", "", "  \n", "?!", "[uv_break]"])
+def test_text_the_voice_cannot_speak_is_refused(engine, text):
+    with pytest.raises(TextError):
+        engine.synthesize(text)
+
+
+def test_text_beyond_the_capacity_is_refused(tiny_set):
+    with Engine.load(tiny_set) as small, pytest.raises(CapacityError, match="positions per sequence"):
+        small.synthesize("word " * 1000)
+
+
+def test_full_capacity_is_used_and_reported_as_truncated(tiny_set):
+    """The tiny checkpoint has random weights and never ends within these limits by itself."""
+    with Engine.load(tiny_set) as small:
+        capacity = small.info.limits.capacity
+        audio = small.synthesize("the", seed=0, temperature=0.0, min_steps=capacity - 20)
+        assert audio.truncated
+        assert 0 < capacity - audio.steps < 20
+        assert any("limit" in warning for warning in audio.warnings)
+        with pytest.raises(CapacityError):
+            small.synthesize("the", min_steps=capacity)
+
+
+def test_options_object_and_overrides_combine(engine):
+    options = SynthesisOptions(seed=7, voice="bella")
+    assert np.array_equal(
+        engine.synthesize(TEXT, options, seed=9).samples, engine.synthesize(TEXT, voice="bella", seed=9).samples
+    )
+    with pytest.raises(UsageError, match="tempo"):
+        engine.synthesize(TEXT, tempo=2)
+    with pytest.raises(UsageError, match="list of texts"):
+        engine.synthesize_batch(TEXT)
+
+
+def test_options_without_effect_are_reported(engine):
+    audio = engine.synthesize(TEXT, seed=7, speed=9, top_k=200)
+    assert any("speed" in warning for warning in audio.warnings)
+    assert any("top_k 200" in warning for warning in audio.warnings)
+
+
+@pytest.mark.parametrize("text", ["a", "hi", "no."])
+def test_very_short_text_is_heard(engine, text):
+    assert engine.synthesize(text, seed=3).duration > 0
+
+
+def test_eight_threads_get_their_serial_results(engine):
+    serial = [engine.synthesize(TEXT, seed=seed).samples for seed in range(8)]
+    found = [None] * 8
+
+    def speak(seed):
+        found[seed] = engine.synthesize(TEXT, seed=seed).samples
+
+    threads = [threading.Thread(target=speak, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(np.array_equal(a, b) for a, b in zip(serial, found, strict=True))
+
+
+def test_an_error_does_not_spoil_the_next_call(engine):
+    before = engine.synthesize(TEXT, seed=7).samples
+    for wrong in ({"voice": "nobody"}, {"min_steps": 5000}):
+        with pytest.raises(TrtTtsError):
+            engine.synthesize(TEXT, **wrong)
+    assert np.array_equal(engine.synthesize(TEXT, seed=7).samples, before)
+
+
+def test_refined_text_is_spoken_and_reported(tiny_set):
+    with Engine.load(tiny_set) as small:
+        first, again = (small.synthesize("the engine is ready", refine=True, seed=4, max_steps=5) for _ in range(2))
+        plain = small.synthesize("the engine is ready", seed=4, max_steps=5)
+    assert first.text == again.text != plain.text
+    assert plain.text == "the engine is ready"
+
+
+def test_info_says_what_runs_and_why(engine, demo_set):
+    info = engine.info
+    assert (info.backend, info.precision, info.path, info.limits.max_batch) == ("cpu", "fp32", demo_set, 4)
+    assert "CPU" in info.reason
+    assert info.memory.kv_cache == 5 * 2 * 256 * 4 * 2048 * 4
+    gpt_and_codec = sum((demo_set / f"{name}.weights").stat().st_size for name in ("gpt", "codec"))
+    assert info.memory.weights == pytest.approx(gpt_and_codec, rel=0.01)
+
+
+def test_closed_engine_refuses_and_closing_twice_is_harmless(demo_set):
+    loaded = Engine.load(demo_set)
+    loaded.close()
+    loaded.close()
+    with pytest.raises(TrtTtsError, match="closed"):
+        loaded.synthesize(TEXT)
+
+
+@pytest.mark.parametrize("wrong", [{"backend": "tpu"}, {"threads": 0}, {"device": -1}])
+def test_wrong_load_arguments_are_refused(demo_set, wrong):
+    with pytest.raises(UsageError, match=str(next(iter(wrong.values())))):
+        Engine.load(demo_set, **wrong)
+
+
+def test_memory_stays_flat_over_calls_of_random_length(tiny_set):
+    process, resident = psutil.Process(), []
+    with Engine.load(tiny_set) as small:
+        for length in np.random.default_rng(0).integers(1, 400, 200):
+            small.synthesize("the", seed=0, min_steps=int(length), max_steps=int(length))
+            gc.collect()
+            resident.append(process.memory_info().rss)
+    assert max(resident[100:]) - max(resident[:100]) < 4e6
+
+
+def test_public_names_are_importable():
+    assert all(hasattr(trt_tts, name) for name in trt_tts.__all__)
