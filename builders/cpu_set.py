@@ -54,7 +54,7 @@ class CpuBuild:
         if not 1 <= self.max_batch <= LARGEST_BATCH:
             raise UsageError(f"max-batch is {self.max_batch}; allowed: 1 to {LARGEST_BATCH}")
         if self.max_seconds is not None and not self.max_seconds >= 1:
-            raise UsageError(f"max-seconds is {self.max_seconds:g}; allowed: 1 or more")
+            raise UsageError(f"max-seconds is {self.max_seconds}; allowed: 1 or more")
 
     def capacity(self, config: ModelConfig) -> int:
         """Key-value positions per sequence: the prompt's room and the steps of `max_seconds`.

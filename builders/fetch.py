@@ -8,6 +8,8 @@ from typing import Any
 from trt_tts.errors import CheckpointError, MissingDependencyError, TrtTtsError, UsageError
 from trt_tts.files import require_free_space, sha256_of, write_sums
 
+from .checkpoint import TENSOR_FILES, TOKENIZER
+
 REPOSITORY = "2Noise/ChatTTS"
 PATTERNS = ("asset/*.safetensors", "asset/gpt/*", "asset/tokenizer/*", "asset/spk_stat.pt", "config.json")
 _OFFLINE = (
@@ -26,7 +28,7 @@ def fetch_checkpoint(target: Path, hub: Any = None) -> Path:
 
     Raises:
         MissingDependencyError: huggingface_hub is not installed.
-        CheckpointError: the hub cannot be reached, or a file is damaged.
+        CheckpointError: the hub cannot be reached, lacks a file, or a file is damaged.
     """
     hub = hub or _hub()
     if target.exists() and not target.is_dir():
@@ -42,6 +44,8 @@ def fetch_checkpoint(target: Path, hub: Any = None) -> Path:
         raise CheckpointError(f"cannot download {REPOSITORY}: {type(error).__name__}: {error}. {_OFFLINE}") from error
     sums = {}
     for name, (_, expected) in files.items():
+        if not (target / name).is_file():
+            raise CheckpointError(f"the hub did not deliver {target / name}. Run the same command again")
         sums[name] = sha256_of(target / name)
         if expected is not None and sums[name] != expected:
             raise CheckpointError(
@@ -57,6 +61,9 @@ def _remote_files(hub: Any) -> dict[str, tuple[int, str | None]]:
     info = hub.HfApi().model_info(REPOSITORY, files_metadata=True)
     names = [item.rfilename for item in info.siblings]
     wanted = set(hub.utils.filter_repo_objects(names, allow_patterns=list(PATTERNS)))
+    absent = [name for name in (*TENSOR_FILES.values(), TOKENIZER) if name not in wanted]
+    if absent:
+        raise CheckpointError(f"{REPOSITORY} on the hub lacks {', '.join(absent)}. {_OFFLINE}")
     return {
         item.rfilename: (item.size or 0, item.lfs.sha256 if item.lfs else None)
         for item in info.siblings

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from trt_tts.cpu.gpt import GptRunner
 from trt_tts.cpu.session import open_session
 from trt_tts.generation import Request, Sampling

@@ -123,7 +123,8 @@ def test_empty_silent_and_nan_sound_become_silence(samples):
 @pytest.mark.parametrize("samples", [[], [0.0] * 300, [np.nan] * 300], ids=["empty", "silent", "nan"])
 def test_a_saved_file_can_be_read_however_little_it_holds(samples, ending, tmp_path):
     file = audio(samples).save(tmp_path / f"a{ending}")
-    assert soundfile.info(file).frames == len(samples)
+    # A FLAC file holds at least one sample: without one it cannot be read.
+    assert soundfile.info(file).frames == max(len(samples), ending == ".flac")
 
 
 @pytest.mark.parametrize("ending", [*ENDINGS, ".WAV", ".Flac"])

@@ -4,10 +4,10 @@ import threading
 import numpy as np
 import psutil
 import pytest
-import trt_tts
-from trt_tts import CapacityError, Engine, SynthesisOptions, TextError, TrtTtsError, UsageError, Voice, VoiceError
 
+import trt_tts
 from tests.reference_case import Reference, snr
+from trt_tts import CapacityError, Engine, SynthesisOptions, TextError, TrtTtsError, UsageError, Voice, VoiceError
 
 TEXT = "the engine is ready"
 

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+
 from trt_tts import Engine, EngineSetError
 from trt_tts.manifest import MANIFEST, Manifest
 

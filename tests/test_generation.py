@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from trt_tts.generation import Sampling, generate
-from trt_tts.random_numbers import gumbel_noise
 
 from tests.reference_case import Reference
 from tests.sampler_truth import draw
+from trt_tts.generation import Sampling, generate
+from trt_tts.random_numbers import gumbel_noise
 
 
 @pytest.fixture(scope="module")

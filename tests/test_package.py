@@ -34,9 +34,8 @@ def test_import_stays_light():
 
 def test_speaking_from_the_command_line_never_imports_the_toolchain(demo_set, tmp_path):
     arguments = ["trt-tts", "say", "hello", "-e", str(demo_set), "-o", str(tmp_path / "a.wav")]
-    loaded = loaded_after(
-        f"sys.argv = {arguments!r}\nfrom trt_tts.cli import main\ntry:\n    main()\nexcept SystemExit as e:\n    assert not e.code"
-    )
+    call = "from trt_tts.cli import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code"
+    loaded = loaded_after(f"sys.argv = {arguments!r}\n{call}")
     assert (tmp_path / "a.wav").exists()
     assert "onnxruntime" in loaded
     assert not loaded & set(HEAVY)

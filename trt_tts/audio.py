@@ -44,8 +44,8 @@ class Audio:
 
     def pcm16(self) -> npt.NDArray[np.int16]:
         """Signed 16-bit samples [n]: saturating, silence for NaN."""
-        scaled = np.nan_to_num(self.samples * 32768.0, nan=0.0, posinf=32767.0, neginf=-32768.0)
-        pcm: npt.NDArray[np.int16] = np.clip(np.rint(scaled), -32768, 32767).astype(np.int16)
+        scaled = np.nan_to_num(np.clip(self.samples, -1, 1)) * 32768
+        pcm: npt.NDArray[np.int16] = np.minimum(np.rint(scaled), 32767).astype(np.int16)
         return pcm
 
     def wav(self) -> bytes:
@@ -81,7 +81,9 @@ class Audio:
         kind = self.check_ending(file)
         try:
             with new_file(file) as work:
-                soundfile.write(work, self.pcm16(), SAMPLE_RATE, format=kind)
+                # A FLAC file without a sample cannot be read back.
+                pcm = self.pcm16() if self.samples.size or kind != "FLAC" else np.zeros(1, np.int16)
+                soundfile.write(work, pcm, SAMPLE_RATE, format=kind)
         except (OSError, soundfile.LibsndfileError) as error:
             raise TrtTtsError(f"cannot write {file}: {error}. Is the folder there, and writable?") from error
         return file

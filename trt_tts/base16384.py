@@ -26,7 +26,7 @@ def decode(text: str) -> bytes:
     Raises:
         VoiceError: a character or the length is not base16384.
     """
-    rest = 0
+    given, rest = text, 0
     if text and _TAIL < ord(text[-1]) < _TAIL + 7:
         rest, text = ord(text[-1]) - _TAIL, text[:-1]
     values = [ord(c) - _FIRST for c in text]
@@ -43,7 +43,10 @@ def decode(text: str) -> bytes:
         for value in group:
             bits = bits << _BITS | value
         out += (bits << _BITS * (4 - len(group))).to_bytes(7, "big")
-    return bytes(out[: 7 * whole + rest])
+    data = bytes(out[: 7 * whole + rest])
+    if encode(data) != given:
+        raise VoiceError("the voice string is damaged: its last characters do not fit together")
+    return data
 
 
 def _width(size: int) -> int:

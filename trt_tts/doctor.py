@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -37,13 +38,8 @@ def examine() -> Iterator[Finding]:
 
 def release(version: str) -> tuple[int, ...]:
     """The numbers of a release, for comparison: "1.24.1" -> (1, 24, 1); suffixes are dropped."""
-    numbers = []
-    for part in version.split("+")[0].split("."):
-        digits = "".join(c for c in part if c.isdigit())
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return tuple(numbers)
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
 def _python() -> Finding:

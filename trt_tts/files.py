@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import re
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any
 from trt_tts.errors import TrtTtsError, UsageError
 
 SUMS = "SHA256SUMS"
+_SUM = re.compile(r"([0-9a-fA-F]{64}) [ *](.+)")
 
 
 def sha256_of(file: Path) -> str:
@@ -45,12 +47,16 @@ def read_sums(folder: Path, error: type[TrtTtsError]) -> dict[str, str]:
     file = folder / SUMS
     if not file.is_file():
         return {}
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as cause:
+        raise error(f"{file} is not readable: {cause}") from cause
     sums = {}
-    for line in file.read_text("utf-8").splitlines():
-        digest, _, name = line.partition("  ")
-        if len(digest) != 64 or not name:
+    for line in lines:
+        match = _SUM.fullmatch(line)
+        if match is None:
             raise error(f"{file}: not a line of sha256sum output: {line!r}")
-        sums[name] = digest
+        sums[match[2]] = match[1].lower()
     return sums
 
 
@@ -91,7 +97,11 @@ def new_folder(target: Path, force: bool = False) -> Iterator[Path]:
         if target.exists():
             old = work.with_name(work.name + "-old")
             target.rename(old)
-            work.rename(target)
+            try:
+                work.rename(target)
+            except OSError:
+                old.rename(target)
+                raise
             shutil.rmtree(old)
         else:
             work.rename(target)
@@ -102,7 +112,7 @@ def new_folder(target: Path, force: bool = False) -> Iterator[Path]:
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
     """Yield a temporary path beside `target` that replaces `target` when the block ends without an error."""
-    work = target.with_name(f".{target.name}-{os.getpid()}")
+    work = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
     try:
         yield work
         work.replace(target)
@@ -115,10 +125,11 @@ def require_free_space(folder: Path, needed: int) -> None:
 
     Raises:
         TrtTtsError: it has not.
+        UsageError: there is no such drive.
     """
-    existing = folder.absolute()
-    while not existing.exists():
-        existing = existing.parent
+    existing = next((path for path in (folder.absolute(), *folder.absolute().parents) if path.exists()), None)
+    if existing is None:
+        raise UsageError(f"cannot write to {folder}: there is no such drive. Choose another -o")
     free = shutil.disk_usage(existing).free
     if free < needed:
         raise TrtTtsError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from numbers import Integral, Real
 from typing import Any
 
 from trt_tts.errors import UsageError
@@ -88,10 +89,10 @@ class SynthesisOptions:
 
 
 def _whole(name: str, value: Any, least: int, most: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+    if not isinstance(value, Integral) or isinstance(value, bool) or not least <= int(value) <= most:
         raise UsageError(f"{name} is {value!r}; allowed: whole numbers from {least} to {most}")
 
 
 def _number(name: str, value: Any, least: float, most: float) -> None:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
+    if not isinstance(value, Real) or isinstance(value, bool) or not least <= float(value) <= most:
         raise UsageError(f"{name} is {value!r}; allowed: {least:g} to {most:g}")

@@ -32,6 +32,8 @@ def normal_values(seed: int, count: int) -> F64:
 
 
 def _uniform(seed: int, stream: int, step: int, count: int) -> F64:
-    words = np.random.Philox(key=[seed, stream], counter=[0, step, 0, 0]).random_raw(count)
+    # Lists of Python integers would pass through float64 and lose the low bits of large seeds.
+    key, counter = np.array([seed, stream], np.uint64), np.array([0, step, 0, 0], np.uint64)
+    words = np.random.Philox(key=key, counter=counter).random_raw(count)
     # 52 bits and a half: never 0 or 1, so both logarithms of the Gumbel transform stay finite.
     return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import lzma
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -23,18 +23,21 @@ class Voice:
     """One speaker: a float16 vector [E], stored as its bytes so that voices compare and hash by value."""
 
     data: bytes
-    name: str | None = None
+    name: str | None = field(default=None, compare=False)
 
     @classmethod
     def from_vector(cls, vector: Any, name: str | None = None) -> Self:
         """A voice from E numbers.
 
         Raises:
-            VoiceError: not one-dimensional, not finite in float16, or all zero.
+            VoiceError: not one-dimensional, not finite in float16, all zero, or too long for a float16 norm.
         """
         try:
-            value = np.asarray(vector, dtype=np.float64)
-        except (TypeError, ValueError):
+            value = np.asarray(vector)
+            if value.dtype.kind == "c":
+                raise TypeError("complex")
+            value = value.astype(np.float64)
+        except (TypeError, ValueError, OverflowError):
             raise VoiceError(f"a voice vector is a list of numbers, found {type(vector).__name__}") from None
         if value.ndim != 1 or value.size == 0:
             raise VoiceError(f"a voice vector is one-dimensional and not empty, found shape {value.shape}")
@@ -44,7 +47,10 @@ class Voice:
             raise VoiceError("the voice vector holds NaN, infinite values, or values beyond float16's 65504")
         if not half.any():
             raise VoiceError("the voice vector is all zero; it names no speaker")
-        return cls(half.tobytes(), name)
+        voice = cls(half.tobytes(), name)
+        if not np.isfinite(voice._norm()):
+            raise VoiceError("the voice vector is too long: its norm is beyond float16's 65504")
+        return voice
 
     @classmethod
     def from_string(cls, text: str, name: str | None = None) -> Self:
@@ -66,7 +72,13 @@ class Voice:
 
     @classmethod
     def random(cls, statistics: SpeakerStatistics, seed: int) -> Self:
-        """mean + std * N(0, 1), a fixed function of `seed` and the checkpoint's statistics on every platform."""
+        """mean + std * N(0, 1), a fixed function of `seed` and the checkpoint's statistics on every platform.
+
+        Raises:
+            VoiceError: `seed` is not within 0 .. 2^63 - 1.
+        """
+        if not 0 <= seed < 2**63:
+            raise VoiceError(f"the voice's seed is {seed}; allowed: 0 to 2^63 - 1")
         values = normal_values(seed, statistics.mean.size) * statistics.std + statistics.mean
         return cls.from_vector(values, name=f"random({seed})")
 
@@ -92,9 +104,11 @@ class Voice:
 
     def normalised(self) -> F32:
         """The unit vector [E] that replaces the embedding at `[spk_emb]`; divided in float16, as the model was."""
-        half = self.vector
-        norm = np.float16(np.sqrt(np.square(half.astype(np.float32)).sum()))
-        return (half / norm).astype(np.float32)
+        return (self.vector / self._norm()).astype(np.float32)
+
+    def _norm(self) -> np.float16:
+        with np.errstate(over="ignore"):
+            return np.float16(np.sqrt(np.square(self.vector.astype(np.float32)).sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +125,8 @@ class SpeakerStatistics:
         Raises:
             VoiceError: not base16384, or not two equal halves.
         """
+        if not isinstance(text, str):
+            raise VoiceError(f"speaker statistics are base16384 text, found {text!r}")
         raw = base16384.decode(text)
         if not raw or len(raw) % 4:
             raise VoiceError(f"speaker statistics hold std and mean as float16; found {len(raw)} bytes")

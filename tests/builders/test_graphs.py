@@ -10,11 +10,11 @@ from trt_tts.builders.graphs.registry import GRAPHS
 from trt_tts.builders.graphs.sampler import keep_candidates, penalise
 from trt_tts.builders.graphs.spectrum import InverseSTFT, LogMel
 from trt_tts.builders.graphs.weights import load_state
-from trt_tts.errors import ExportError
-from trt_tts.model_config import MelConfig, QuantizerConfig
 
 from tests.reference_case import REFERENCE, Reference, snr
 from tests.sampler_truth import distribution
+from trt_tts.errors import ExportError
+from trt_tts.model_config import MelConfig, QuantizerConfig
 
 FORBIDDEN = {"Trilu", "STFT", "DFT", "Loop", "If", "Scan", "Attention", "RandomNormal", "RandomUniform", "Multinomial"}
 

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
-from trt_tts.errors import CapacityError
-from trt_tts.generation import generate
 
 from tests.reference_case import Reference
+from trt_tts.errors import CapacityError
+from trt_tts.generation import generate
 
 HIDDEN_ERROR = 5e-5
 """Measured: 1e-6 on the tiny checkpoint, 1e-5 on the demo voice."""
@@ -63,7 +63,7 @@ def test_result_does_not_depend_on_what_the_row_held_before(reference):
 
 
 def test_decode_past_a_cache_growth_equals_one_large_prefill(reference):
-    """150 steps cross the 128-position step of the cache; the same codes given as a prompt predict the same next one."""
+    """150 steps cross the cache's 128-position step; the same codes given as a prompt predict the same next one."""
     request = reference.request(reference.cases["prompts_with_speaker"][0], steps=150)
     stepped = dict(generate(reference.runner(), [request], rows=1))[0]
     known = stepped.codes[:-1]

@@ -6,7 +6,6 @@ import sys
 import warnings
 from typing import Annotated
 
-import click
 import typer
 
 from trt_tts.cli import build, doctor, export, fetch, inspect, say, voices
@@ -60,13 +59,7 @@ def main() -> None:
     # Accepted anywhere: the command that just failed is repeated with --debug at its end.
     arguments = [item for item in arguments if item != "--debug"]
     try:
-        code = app(args=arguments, prog_name="trt-tts", standalone_mode=False)
-        sys.exit(code if isinstance(code, int) else 0)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(2)
-    except (click.exceptions.Abort, KeyboardInterrupt):
-        fail("interrupted", 130)
+        app(args=arguments, prog_name="trt-tts")
     except TrtTtsError as error:
         if debug:
             raise

@@ -12,7 +12,7 @@ from trt_tts.text.tokenizer import Tokenizer
 
 _BRACKETED = re.compile(r"(\[[^\[\]]*\])")
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code - 0xFEE0).isalnum()}
-_BRACKETS_AND_QUOTES = str.maketrans("［］\u2018\u2019\u201b\u02bc\uff07", "[]'''''")
+_BRACKETS_AND_QUOTES = str.maketrans("［］﹇﹈\u2018\u2019\u201b\u02bc\uff07", "[][]'''''")
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def clean_text(text: str, tokenizer: Tokenizer, normalize: bool = True) -> Clean
     text = _without_unwritable(text)
     if normalize:
         text = unicodedata.normalize("NFC", text.translate(_FULL_WIDTH).translate(_BRACKETS_AND_QUOTES))
-        text = "".join(_plain_bracket(part, reserved, warnings) for part in _BRACKETED.split(text))
+        text = _without_unknown_brackets(text, reserved, warnings)
         parts = (_without_unknown_symbols(part, tokenizer, warnings) for part in _BRACKETED.split(text))
         text = " ".join("".join(parts).split())
     text = _without_reserved(text, reserved, warnings)
@@ -50,16 +50,29 @@ def _without_unwritable(text: str) -> str:
     return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn"))
 
 
+def _without_unknown_brackets(text: str, reserved: set[str], warnings: dict[str, None]) -> str:
+    """Bracketed parts that are no tags become plain words, from the innermost out."""
+    before = None
+    while before != text:
+        before, text = text, "".join(_plain_bracket(part, reserved, warnings) for part in _BRACKETED.split(text))
+    return text
+
+
 def _plain_bracket(part: str, reserved: set[str], warnings: dict[str, None]) -> str:
-    """A bracketed part that is no tag becomes plain words; reserved tokens are left for `_without_reserved`."""
-    if not _BRACKETED.fullmatch(part) or part in CONTROL_TAGS or part in reserved:
+    if not _BRACKETED.fullmatch(part) or part in CONTROL_TAGS:
         return part
+    if part in reserved:
+        warnings[_reserved_warning(part)] = None
+        return " "
     warnings[f"{part} is no control tag; spoken as plain text"] = None
     return f" {part[1:-1]} "
 
 
 def _without_unknown_symbols(part: str, tokenizer: Tokenizer, warnings: dict[str, None]) -> str:
-    """Fold characters the tokenizer lacks to their plain form, or drop them where nobody would speak them."""
+    """Fold characters the tokenizer lacks to their plain form, or drop them where nobody would speak them.
+
+    What a reader would speak and no token stands for is left in: it ends as an error, never in silence.
+    """
     if _BRACKETED.fullmatch(part):
         return part
     known: dict[str, str] = {}
@@ -70,10 +83,14 @@ def _without_unknown_symbols(part: str, tokenizer: Tokenizer, warnings: dict[str
         plain = unicodedata.normalize("NFKC", char)
         if plain != char and not tokenizer.unknown_words(plain):
             known[char] = plain
-        elif unicodedata.category(char)[0] not in "LN":
+        elif not any(c.isalnum() for c in plain):
             warnings[f"left out {char!r}: this voice has no token for it"] = None
             known[char] = " "
     return "".join(known[char] for char in part)
+
+
+def _reserved_warning(token: str) -> str:
+    return f"removed {token}: it belongs to the model's prompt"
 
 
 def _without_reserved(text: str, reserved: set[str], warnings: dict[str, None]) -> str:
@@ -81,10 +98,10 @@ def _without_reserved(text: str, reserved: set[str], warnings: dict[str, None]) 
     found = True
     while found:
         found = False
-        for token in reserved:
+        for token in sorted(reserved):
             if token in text:
                 found = True
-                warnings[f"removed {token}: it belongs to the model's prompt"] = None
+                warnings[_reserved_warning(token)] = None
                 text = " ".join(text.replace(token, " ").split())
     return text
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-
-from tokenizers import Tokenizer as HfTokenizer
+from typing import TYPE_CHECKING
 
 from trt_tts.errors import CheckpointError
+
+if TYPE_CHECKING:
+    import tokenizers
 
 UNKNOWN = "[UNK]"
 
@@ -16,7 +18,7 @@ UNKNOWN = "[UNK]"
 class Tokenizer:
     """Text to ids. Special tokens are looked up by name: their numbers differ between checkpoints."""
 
-    inner: HfTokenizer
+    inner: tokenizers.Tokenizer
 
     def encode(self, text: str) -> list[int]:
         """Ids of `text`; special tokens in it become their single id. Nothing is added or cut."""
@@ -55,8 +57,10 @@ def load_tokenizer(file: Path) -> Tokenizer:
     Raises:
         CheckpointError: the file is missing or unreadable.
     """
+    import tokenizers
+
     try:
-        inner = HfTokenizer.from_str(file.read_text("utf-8"))
+        inner = tokenizers.Tokenizer.from_str(file.read_text("utf-8"))
     # tokenizers raises plain Exception for any malformed file.
     except Exception as error:
         raise CheckpointError(f"{file} is no tokenizer file: {error}") from error
