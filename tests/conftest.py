@@ -42,8 +42,11 @@ def demo() -> Checkpoint:
 
 
 def _build(tmp_path_factory, checkpoint: Checkpoint, precision: str, **limits) -> Path:
-    target = tmp_path_factory.mktemp("sets") / f"{checkpoint.name}-{precision}"
-    build_cpu_set(checkpoint, target, CpuBuild(precision, **limits))
+    """Build a set; with TRT_TTS_TEST_SETS in that folder, where a second test run of the same sources finds it."""
+    folder = Path(os.environ.get("TRT_TTS_TEST_SETS") or tmp_path_factory.mktemp("sets"))
+    target = folder / f"{checkpoint.name}-{precision}"
+    if not target.exists():
+        build_cpu_set(checkpoint, target, CpuBuild(precision, **limits))
     return target
 
 

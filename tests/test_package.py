@@ -69,3 +69,21 @@ def test_wheel_in_a_clean_environment_speaks_with_a_built_set(demo_int8_set, tmp
     assert "uv pip install torch --torch-backend cpu" in build.stderr
     installed = subprocess.run([python, "-m", "pip", "list"], capture_output=True, text=True, check=True).stdout
     assert not {line.split()[0] for line in installed.splitlines()} & {"torch", "onnx", "onnxscript", "safetensors"}
+
+
+def test_declared_onnxruntime_is_the_one_the_loader_and_doctor_name():
+    from trt_tts.cpu.session import MINIMUM_RUNTIME
+
+    assert f"onnxruntime>={MINIMUM_RUNTIME}" in importlib.metadata.requires("trt-tts")
+
+
+def test_demo_voice_is_whole_and_carries_its_card():
+    from trt_tts.demo import demo_checkpoint
+    from trt_tts.errors import CheckpointError
+    from trt_tts.files import read_sums, sha256_of
+
+    sums = read_sums(demo_checkpoint(), CheckpointError)
+    assert len(sums) >= 12
+    assert {name: sha256_of(demo_checkpoint() / name) for name in sums} == sums
+    assert "espeak-ng" in (demo_checkpoint() / "MODEL_CARD.md").read_text("utf-8")
+    assert not (demo_checkpoint() / "training").exists()

@@ -10,7 +10,7 @@ from trt_tts.errors import EngineSetError
 if TYPE_CHECKING:
     import onnxruntime
 
-MINIMUM_RUNTIME = "1.24.1"
+MINIMUM_RUNTIME = "1.25.0"
 """The first ONNX Runtime release that runs opset 24's TensorScatter on the CPU."""
 
 
@@ -25,8 +25,10 @@ def open_session(file: Path, threads: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    # The arena keeps the largest activation ever needed; without it memory stays flat and speed is the same.
+    # The arena keeps the largest activation ever needed, and memory patterns pile up, one per input shape: the codec
+    # sees a new shape at nearly every call. Without either memory stays flat, and speed is the same.
     options.enable_cpu_mem_arena = False
+    options.enable_mem_pattern = False
     options.log_severity_level = 3
     try:
         return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
