@@ -7,6 +7,7 @@ import pytest
 import trt_tts
 from tests.reference_case import Reference, snr
 from trt_tts import CapacityError, Engine, SynthesisOptions, TextError, TrtTtsError, UsageError, Voice, VoiceError
+from trt_tts.cpu.session import open_session
 
 TEXT = "the engine is ready"
 
@@ -181,12 +182,29 @@ def test_wrong_load_arguments_are_refused(demo_set, wrong):
 
 
 def test_memory_stays_flat_over_calls_of_random_length(tiny_set):
-    process, resident = psutil.Process(), []
     with Engine.load(tiny_set) as small:
-        for length in np.random.default_rng(0).integers(1, 100, 200):
-            small.synthesize("the", seed=0, min_steps=int(length), max_steps=int(length))
-            resident.append(process.memory_info().rss)
+        resident = resident_after(
+            lambda length: small.synthesize("the", seed=0, min_steps=length, max_steps=length), 100, 200
+        )
     assert max(resident[100:]) - max(resident[:100]) < 4e6
+
+
+def test_memory_stays_flat_over_sounds_of_random_length(demo_set):
+    """The codec sees a new shape at nearly every call; what a runtime keeps per shape piles up here."""
+    codec = open_session(demo_set / "codec.onnx", 2)
+    hidden = np.random.default_rng(0).standard_normal((1, 300, 256), np.float32)
+    resident = resident_after(lambda length: codec.run(None, {"hidden": hidden[:, :length]}), 300, 200)
+    assert max(resident[100:]) - max(resident[:100]) < 4e6
+
+
+def resident_after(call, longest, count):
+    """Resident bytes after each of `count` calls with lengths up to `longest`, the longest first."""
+    process, resident = psutil.Process(), []
+    call(longest)
+    for length in np.random.default_rng(0).integers(1, longest, count):
+        call(int(length))
+        resident.append(process.memory_info().rss)
+    return resident
 
 
 def test_public_names_are_importable():
