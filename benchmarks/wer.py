@@ -132,8 +132,9 @@ def demo_recogniser() -> Recogniser:
 
 
 def heldout_sentences(count: int) -> list[str]:
-    """The first `count` sentences the demo voice was not trained on."""
-    return (demo_checkpoint() / "heldout.txt").read_text("utf-8").splitlines()[:count]
+    """`count` of the 100 sentences the demo voice was not trained on, spread evenly over the list."""
+    lines = (demo_checkpoint() / "heldout.txt").read_text("utf-8").splitlines()
+    return [lines[i * len(lines) // count] for i in range(min(count, len(lines)))]
 
 
 def _log10(value: float) -> str:

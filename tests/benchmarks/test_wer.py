@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-SENTENCES = 40
+SENTENCES = 25
 SEEDS = (0, 1, 2)
 ALLOWED = 0.03
 """Three points above the model card."""
