@@ -117,7 +117,8 @@ def test_options_object_and_overrides_combine(engine):
 
 
 def test_options_without_effect_are_reported(engine):
-    audio = engine.synthesize(TEXT, seed=7, speed=9, top_k=200)
+    audio = engine.synthesize(TEXT, seed=7, speed=9, top_k=200, laugh=2)
+    assert any("laugh" in warning for warning in audio.warnings)
     assert any("speed" in warning for warning in audio.warnings)
     assert any("top_k 200" in warning for warning in audio.warnings)
 

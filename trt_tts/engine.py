@@ -81,6 +81,22 @@ class Engine:
         self._gpt = GptRunner(
             self._sessions["gpt"], manifest.config.gpt, limits.max_batch, limits.capacity, limits.prefill_chunk
         )
+        self.info = EngineInfo(
+            path=path,
+            backend=manifest.backend,
+            reason="the set was built for the CPU",
+            precision=manifest.precision,
+            card=manifest.target.card,
+            threads=threads,
+            checkpoint=manifest.checkpoint.name,
+            limits=limits,
+            memory=MemoryInfo(
+                weights=sum(sum(graph.weight_bytes.values()) for graph in manifest.graphs.values() if graph.resident),
+                kv_cache=self._gpt.cache.bytes,
+                text_embedding=int(self._text_embedding.nbytes),
+            ),
+        )
+        """Backend and why, precision, memory, limits; an `EngineInfo`."""
 
     @classmethod
     def load(
@@ -114,27 +130,6 @@ class Engine:
         engine = cls(folder, manifest, threads or usable_threads())
         logger.info("%s: %s backend, %s", folder, engine.info.backend, engine.info.reason)
         return engine
-
-    @property
-    def info(self) -> EngineInfo:
-        """What was loaded: backend and why, precision, memory, limits."""
-        manifest = self._manifest
-        resident = [graph for graph in manifest.graphs.values() if graph.resident]
-        return EngineInfo(
-            path=self._path,
-            backend=manifest.backend,
-            reason="the set was built for the CPU",
-            precision=manifest.precision,
-            card=manifest.target.card,
-            threads=self._threads,
-            checkpoint=manifest.checkpoint.name,
-            limits=manifest.limits,
-            memory=MemoryInfo(
-                weights=sum(sum(graph.weight_bytes.values()) for graph in resident),
-                kv_cache=self._gpt.cache.bytes,
-                text_embedding=int(self._text_embedding.nbytes),
-            ),
-        )
 
     @property
     def voices(self) -> dict[str, Voice]:
@@ -248,6 +243,8 @@ class Engine:
 
     def _option_warnings(self, options: SynthesisOptions) -> list[str]:
         warnings = []
+        if not options.refine and any(value is not None for value in (options.oral, options.laugh, options.pause)):
+            warnings.append("oral, laugh and pause instruct the refine pass; without refine they were ignored")
         if options.top_k > MAX_CANDIDATES:
             warnings.append(f"top_k {options.top_k} is more than the graph offers; used {MAX_CANDIDATES}")
         if self._manifest.prompt is not None and options.speed != TRAINED_SPEED:

@@ -50,6 +50,7 @@ class SynthesisOptions:
     use_decoder: bool = True
     """True makes sound from hidden states, False from the codes alone (the DVAE path)."""
     language: str = "auto"
+    """Has no effect yet: this version normalizes no language-specific text."""
 
     def __post_init__(self) -> None:
         _whole("speed", self.speed, 0, 9)

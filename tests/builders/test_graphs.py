@@ -5,7 +5,9 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from trt_tts.builders.export import export_graph
 from trt_tts.builders.graphs.fsq import GroupedResidualFSQ
+from trt_tts.builders.graphs.gpt import gpt_graph
 from trt_tts.builders.graphs.registry import GRAPHS
 from trt_tts.builders.graphs.sampler import keep_candidates, penalise
 from trt_tts.builders.graphs.spectrum import InverseSTFT, LogMel
@@ -183,6 +185,26 @@ def test_gpt_linears_and_their_weights_can_be_found_by_name(reference, request):
         for part in ("self_attn.qkv_proj", "self_attn.o_proj", "mlp.gate_up_proj", "mlp.down_proj"):
             assert products[f"layers.{i}.{part}/MatMul"] == f"layers.{i}.{part}.weight"
     assert [node.op_type for node in model.graph.node].count("TensorScatter") == 2 * layers
+
+
+def test_form_with_a_fixed_capacity_reads_the_first_positions_only(tiny, tmp_path):
+    """The form TensorRT wants: caches of any capacity, N = len(span) positions attended."""
+    report = export_graph(gpt_graph(tiny, exact_cache=False), tmp_path)
+    assert report.error < 1e-5
+    model = onnx.load(tmp_path / "gpt.onnx", load_external_data=False)
+    shapes = {value.name: [dim.dim_param for dim in value.type.tensor_type.shape.dim] for value in model.graph.input}
+    assert (shapes["k_0"][2], shapes["span"][0]) == ("C", "N")
+    exact, fixed = (gpt_graph(tiny, exact_cache=flag) for flag in (True, False))
+    inputs = exact.samples[0]
+    padded = {
+        name: torch.nn.functional.pad(value, (0, 0, 0, 9), value=3.0) if name[:2] in ("k_", "v_") else value
+        for name, value in inputs.items()
+    }
+    with torch.inference_mode():
+        codes, hidden, *_ = exact.module(*exact.arguments(inputs))
+        fixed_codes, fixed_hidden, *_ = fixed.module(*fixed.arguments(padded))
+    assert torch.equal(codes, fixed_codes)
+    assert torch.equal(hidden, fixed_hidden)
 
 
 def test_dynamic_dimensions_have_names(reference):

@@ -45,7 +45,7 @@ def say(
     use_decoder: Annotated[
         bool, typer.Option("--decoder/--dvae", help="Sound from hidden states or from codes.")
     ] = _D.use_decoder,
-    language: Annotated[str, typer.Option(help="auto, en or zh.")] = _D.language,
+    language: Annotated[str, typer.Option(help="auto, en or zh; no effect yet.")] = _D.language,
     threads: Annotated[int | None, typer.Option(help="CPU threads; without it all this process may use.")] = None,
 ) -> None:
     """Speak a text into a file or to standard output.
