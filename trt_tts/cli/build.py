@@ -58,7 +58,7 @@ def build(
         f"built in {time.perf_counter() - started:.0f} s: {megabytes(size)}, {chosen}, up to {max_batch} at a time, "
         f"{manifest.limits.capacity} positions; export differs from torch by {worst:.1e} at most"
     )
-    out.print(str(target), markup=False)
+    out.print(str(target))
     note(f'next: trt-tts say "the engine is ready" --engine {_quoted(target)} -o ready.wav')
 
 

@@ -11,8 +11,9 @@ from typing import Any, NoReturn, TextIO
 from rich.console import Console
 from rich.table import Table
 
-err = Console(stderr=True, highlight=False, soft_wrap=True)
-out = Console(highlight=False, soft_wrap=True)
+# No markup: paths and texts may hold square brackets.
+err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+out = Console(highlight=False, soft_wrap=True, markup=False)
 
 
 def use_utf8() -> None:
@@ -24,13 +25,13 @@ def use_utf8() -> None:
 
 def note(text: str) -> None:
     """A line for the person at the terminal."""
-    err.print(text, markup=False)
+    err.print(text)
 
 
 def fail(text: str, code: int) -> NoReturn:
     """Print an error and leave."""
     err.print("error:", style="bold red", end=" ")
-    err.print(text, markup=False)
+    err.print(text)
     sys.exit(code)
 
 

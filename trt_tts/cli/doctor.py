@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from trt_tts.cli.console import out, print_json, table
 from trt_tts.doctor import examine
@@ -27,8 +28,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="Print the findi
     else:
         rows = table(f"trt-tts {__version__}", "part", "status", "found", "how to fix")
         for item in findings:
-            style = _STYLES[item.status]
-            rows.add_row(item.name, f"[{style}]{item.status}[/{style}]", item.detail, item.fix.replace("[", r"\["))
+            rows.add_row(item.name, Text(item.status, _STYLES[item.status]), item.detail, item.fix)
         out.print(rows)
     if any(item.status == "problem" for item in findings):
         raise typer.Exit(1)

@@ -30,7 +30,7 @@ def fetch(
 
     target = folder or fetched_checkpoint()
     note(f"downloading to {target}")
-    out.print(str(fetch_checkpoint(target)), markup=False)
+    out.print(str(fetch_checkpoint(target)))
     note(f"next: trt-tts build --checkpoint {target}" if folder else "next: trt-tts build")
 
 
