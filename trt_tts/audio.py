@@ -85,5 +85,6 @@ class Audio:
                 pcm = self.pcm16() if self.samples.size or kind != "FLAC" else np.zeros(1, np.int16)
                 soundfile.write(work, pcm, SAMPLE_RATE, format=kind)
         except (OSError, soundfile.LibsndfileError) as error:
-            raise TrtTtsError(f"cannot write {file}: {error}. Is the folder there, and writable?") from error
+            reason = getattr(error, "strerror", None) or error
+            raise TrtTtsError(f"cannot write {file}: {reason}. Is the folder there, and writable?") from error
         return file
