@@ -8,6 +8,8 @@ DEMO := engines/cpu-int8
 .PHONY: demo test lint clean
 
 $(READY): pyproject.toml tools/install_torch_cpu.py
+	@$(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))" || \
+		{ echo "Python 3.11, 3.12 or 3.13 is needed, $(PYTHON) is another; try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python tools/install_torch_cpu.py
 	$(BIN)/python -m pip install --quiet -e ".[dev]"

@@ -118,6 +118,7 @@ def read_bandwidth() -> float:
 def published_sets(keep: Path | None, precisions: list[str]) -> Iterator[list[Path]]:
     """Engine sets of the published sizes with random weights; kept in `keep`, else in a temporary folder."""
     from random_checkpoint import write_random_checkpoint
+
     from trt_tts.builders.checkpoint import load_checkpoint
     from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
 

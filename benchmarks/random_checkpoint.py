@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-from trt_tts.builders.checkpoint import GPT_CONFIG, TENSOR_FILES, TOKENIZER, expected_shapes
 
+from trt_tts.builders.checkpoint import GPT_CONFIG, TENSOR_FILES, TOKENIZER, expected_shapes
 from trt_tts.demo import demo_checkpoint
 from trt_tts.model_config import ModelConfig
 from trt_tts.text.prompt import CONTROL_TAGS, PROMPT_TOKENS

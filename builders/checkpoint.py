@@ -22,6 +22,8 @@ import numpy.typing as npt
 from trt_tts.errors import CheckpointError, VoiceError
 from trt_tts.files import read_json, read_sums, sha256_of
 from trt_tts.model_config import ConvStackConfig, GptConfig, ModelConfig
+from trt_tts.text.prompt import CONTROL_TAGS, PROMPT_TOKENS, SPEAKER
+from trt_tts.text.tokenizer import load_tokenizer
 from trt_tts.voice import SpeakerStatistics, Voice
 
 Array: TypeAlias = npt.NDArray[np.float32]
@@ -54,6 +56,8 @@ class Checkpoint:
     statistics: SpeakerStatistics | None
     prompt: str | None
     """Prompt template with `{text}`, where the checkpoint needs another than the published one."""
+    alphabet: str | None
+    """The characters the voice was trained on, where its tokenizer knows more."""
 
     @property
     def name(self) -> str:
@@ -70,15 +74,19 @@ def load_checkpoint(path: Path) -> Checkpoint:
     path = path.resolve()
     _require_layout(path)
     extras = read_json(path / "config.json", CheckpointError) if (path / "config.json").exists() else {}
-    hashes = _hash_files(path)
+    hashes = _hash_files(path, extras)
     config = _model_config(path, extras)
+    _check_tokenizer(path, config.gpt)
     tensors = {}
     for part, shapes in expected_shapes(config).items():
         file = path / TENSOR_FILES[part]
         tensors[part] = _fold_weight_norm(_read_tensors(file, shapes))
     voices = _named_voices(path, extras, config.gpt.hidden_size)
     statistics = _speaker_statistics(path, extras, config.gpt.hidden_size)
-    return Checkpoint(path, config, tensors, hashes, voices, statistics, extras.get("prompt"))
+    prompt, alphabet = (_text(path, extras, key) for key in ("prompt", "alphabet"))
+    if prompt is not None and ("{text}" not in prompt or SPEAKER not in prompt):
+        raise CheckpointError(f"{path / 'config.json'}: prompt is {prompt!r}; it must hold {{text}} and {SPEAKER}")
+    return Checkpoint(path, config, tensors, hashes, voices, statistics, prompt, alphabet)
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, dict[str, Shape]]:
@@ -209,9 +217,10 @@ def _require_layout(path: Path) -> None:
     raise CheckpointError(f"checkpoint {path} lacks {', '.join(missing)}. Download it again: trt-tts fetch {path}")
 
 
-def _hash_files(path: Path) -> dict[str, str]:
+def _hash_files(path: Path, extras: dict[str, Any]) -> dict[str, str]:
     names = [*TENSOR_FILES.values(), TOKENIZER]
-    names += [name for name in ("config.json", GPT_CONFIG, SPEAKER_STATISTICS) if (path / name).is_file()]
+    optional = ("config.json", GPT_CONFIG, SPEAKER_STATISTICS, str(extras.get("voices")))
+    names += [name for name in optional if (path / name).is_file()]
     hashes = {name: sha256_of(path / name) for name in names}
     for name, expected in read_sums(path, CheckpointError).items():
         if name in hashes and hashes[name] != expected:
@@ -220,6 +229,23 @@ def _hash_files(path: Path) -> dict[str, str]:
                 f"Download it again, or remove SHA256SUMS if the change is yours"
             )
     return hashes
+
+
+def _check_tokenizer(path: Path, gpt: GptConfig) -> None:
+    tokenizer = load_tokenizer(path / TOKENIZER)
+    for token in (*PROMPT_TOKENS, *CONTROL_TAGS):
+        tokenizer.special(token)
+    if tokenizer.inner.get_vocab_size() > gpt.num_text_tokens:
+        raise CheckpointError(
+            f"{path / TOKENIZER} has {tokenizer.inner.get_vocab_size()} tokens, the model only {gpt.num_text_tokens}"
+        )
+
+
+def _text(path: Path, extras: dict[str, Any], key: str) -> str | None:
+    value = extras.get(key)
+    if value is not None and not isinstance(value, str):
+        raise CheckpointError(f"{path / 'config.json'}: {key} is {value!r}; expected a string")
+    return value
 
 
 def _model_config(path: Path, extras: dict[str, Any]) -> ModelConfig:
@@ -274,6 +300,8 @@ def _fold_weight_norm(tensors: dict[str, Array]) -> dict[str, Array]:
         if name.endswith(".parametrizations.weight.original1"):
             gain = tensors[name.removesuffix("1") + "0"]
             norm = np.sqrt(np.square(value, dtype=np.float64).sum(axis=1, keepdims=True))
+            if not norm.all():
+                raise CheckpointError(f"tensor {name} holds a row of zeros, which weight-norm cannot scale")
             folded[name.replace(".parametrizations.weight.original1", ".weight")] = (gain * (value / norm)).astype(
                 np.float32
             )

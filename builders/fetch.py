@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from trt_tts.doctor import FETCH_COMMAND
 from trt_tts.errors import CheckpointError, MissingDependencyError, TrtTtsError, UsageError
 from trt_tts.files import require_free_space, sha256_of, write_sums
 
@@ -76,6 +77,6 @@ def _hub() -> Any:
         import huggingface_hub
     except ImportError as error:
         raise MissingDependencyError(
-            f'huggingface_hub is needed to download. Install it with: pip install "trt-tts[fetch]" ({error})'
+            f"huggingface_hub is needed to download. Install it with: {FETCH_COMMAND} ({error})"
         ) from error
     return huggingface_hub

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 import pytest
-from trt_tts.builders.checkpoint import Checkpoint, load_checkpoint
-from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
 
 from trt_tts import Engine
+from trt_tts.builders.checkpoint import Checkpoint, load_checkpoint
+from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
 from trt_tts.demo import demo_checkpoint
 
 REFERENCE = Path(__file__).parent / "reference"

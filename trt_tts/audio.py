@@ -26,7 +26,7 @@ class Audio:
     samples: Samples
     """float32 [n], nominally within -1 .. 1."""
     seed: int
-    """The seed that reproduces it."""
+    """The seed that reproduces it, with the same engine set, runtime release and number of threads."""
     steps: int
     """Generation steps behind it."""
     truncated: bool
@@ -57,33 +57,38 @@ class Audio:
         return buffer.getvalue()
 
     @staticmethod
-    def check_ending(file: Path) -> str:
+    def check_target(file: Path) -> str:
         """The sound format that a file's ending names.
 
         Raises:
-            UsageError: it names none that can be written.
+            UsageError: it names none that can be written, or there is no such folder.
         """
         kind = FORMATS.get(file.suffix.lower())
         if kind is None:
             raise UsageError(f"cannot write {file.name!r}: the file's ending must be one of {', '.join(FORMATS)}")
+        if file.is_dir() or not file.parent.is_dir():
+            raise UsageError(f"cannot write {file}: " + ("it is a folder" if file.is_dir() else "no such folder"))
         return kind
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write a .wav (16-bit), .flac or .ogg file, whole or not at all; returns its path.
 
         Raises:
-            UsageError: the ending is not one of these.
+            UsageError: the ending is not one of these, or the folder does not exist.
             TrtTtsError: the file cannot be written.
         """
         import soundfile
 
         file = Path(path)
-        kind = self.check_ending(file)
+        kind = self.check_target(file)
         try:
             with new_file(file) as work:
                 # A FLAC file without a sample cannot be read back.
                 pcm = self.pcm16() if self.samples.size or kind != "FLAC" else np.zeros(1, np.int16)
-                soundfile.write(work, pcm, SAMPLE_RATE, format=kind)
+                with soundfile.SoundFile(work, "w", SAMPLE_RATE, 1, format=kind) as sound:
+                    # libsndfile 1.2 overflows its stack on a long OGG written at once.
+                    for first in range(0, len(pcm), SAMPLE_RATE):
+                        sound.write(pcm[first : first + SAMPLE_RATE])
         except (OSError, soundfile.LibsndfileError) as error:
             reason = getattr(error, "strerror", None) or error
             raise TrtTtsError(f"cannot write {file}: {reason}. Is the folder there, and writable?") from error

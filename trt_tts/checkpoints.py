@@ -9,6 +9,7 @@ from pathlib import Path
 import platformdirs
 
 from trt_tts.demo import demo_checkpoint
+from trt_tts.files import SUMS
 
 ENVIRONMENT = "TRT_TTS_CHECKPOINT"
 
@@ -32,6 +33,6 @@ def choose_checkpoint(named: Path | None) -> CheckpointChoice:
         return CheckpointChoice(named, "named by --checkpoint")
     if os.environ.get(ENVIRONMENT):
         return CheckpointChoice(Path(os.environ[ENVIRONMENT]), f"named by {ENVIRONMENT}")
-    if fetched_checkpoint().is_dir():
+    if (fetched_checkpoint() / SUMS).is_file():  # written last: a download that was cut off has none
         return CheckpointChoice(fetched_checkpoint(), "the fetched ChatTTS checkpoint")
     return CheckpointChoice(demo_checkpoint(), "the demo voice that comes with trt-tts")

@@ -14,9 +14,14 @@ from pathlib import Path
 
 import psutil
 
-from trt_tts.checkpoints import choose_checkpoint
+from trt_tts.checkpoints import ENVIRONMENT, choose_checkpoint
 from trt_tts.cpu.session import MINIMUM_RUNTIME
 from trt_tts.cpu.threads import usable_threads
+
+TORCH_COMMAND = f"{sys.executable} -m pip install uv; {sys.executable} -m uv pip install --torch-backend cpu torch"
+"""A plain `pip install torch` takes the CUDA build on Linux."""
+BUILD_COMMAND = f"{sys.executable} -m pip install onnx onnx-ir onnxscript safetensors"
+FETCH_COMMAND = f"{sys.executable} -m pip install huggingface_hub"
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,12 @@ def _onnxruntime() -> Finding:
         version = importlib.metadata.version("onnxruntime")
     except importlib.metadata.PackageNotFoundError:
         return Finding("onnxruntime", "problem", "not installed", "pip install onnxruntime")
+    try:
+        importlib.import_module("onnxruntime")
+    except ImportError as error:
+        return Finding(
+            "onnxruntime", "problem", f"{version}, cannot be imported: {error}", "pip install -U onnxruntime"
+        )
     if release(version) < release(MINIMUM_RUNTIME):
         detail = f"{version}, older than {MINIMUM_RUNTIME}"
         return Finding("onnxruntime", "problem", detail, "pip install -U onnxruntime")
@@ -121,7 +132,9 @@ def _checkpoint() -> Finding:
     choice = choose_checkpoint(None)
     detail = f"{choice.path} ({choice.reason})"
     if not (choice.path / "asset").is_dir():
-        return Finding("checkpoint", "problem", f"{detail} is no checkpoint folder", "trt-tts fetch DIR")
+        return Finding(
+            "checkpoint", "problem", f"{detail} is no checkpoint folder", f"unset {ENVIRONMENT}, or trt-tts fetch"
+        )
     return Finding("checkpoint", "ok", detail)
 
 
@@ -130,13 +143,9 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _system,
     _processor,
     _onnxruntime,
-    _optional(
-        "export", ("torch",), "by build and export", "pip install uv, then uv pip install torch --torch-backend cpu"
-    ),
-    _optional(
-        "build tools", ("onnx", "onnxscript", "safetensors"), "by build and export", 'pip install "trt-tts[build]"'
-    ),
-    _optional("download", ("huggingface_hub",), "by fetch", 'pip install "trt-tts[fetch]"'),
+    _optional("export", ("torch",), "by build and export", TORCH_COMMAND),
+    _optional("build tools", ("onnx", "onnxscript", "safetensors"), "by build and export", BUILD_COMMAND),
+    _optional("download", ("huggingface_hub",), "by fetch", FETCH_COMMAND),
     _optional("TensorRT", ("tensorrt",), "for GPU engines, which this version does not build", ""),
     _optional("TensorRT-RTX", ("tensorrt-rtx",), "for GPU engines, which this version does not build", ""),
     _gpu,

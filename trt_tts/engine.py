@@ -22,7 +22,7 @@ from trt_tts.errors import CapacityError, EngineSetError, GenerationError, TrtTt
 from trt_tts.generation import Generated, Request, Sampling, generate
 from trt_tts.manifest import TEXT_EMBEDDING, TOKENIZER, VOICES, Limits, Manifest
 from trt_tts.model_config import MAX_CANDIDATES, STEPS_PER_SECOND
-from trt_tts.options import SynthesisOptions
+from trt_tts.options import SynthesisOptions, require_whole
 from trt_tts.refine import refine_text
 from trt_tts.text.clean import CleanText, clean_text
 from trt_tts.text.prompt import SPEAKER, TRAINED_SPEED, refine_prompt, speech_prompt
@@ -32,6 +32,11 @@ from trt_tts.voices import VoiceBook
 
 logger = logging.getLogger("trt_tts")
 BACKENDS = ("auto", "cpu")
+MOST_DEVICES = 255
+MOST_THREADS = 256
+FEWEST_STEPS = 6
+FEWEST_STEPS_PER_LETTER = 0.6
+"""Speech of fewer steps than these is reported; the demo voice takes about three steps per letter."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class Engine:
         self._path, self._manifest, self._threads = path, manifest, threads
         self._lock = threading.Lock()
         self._closed = False
-        self._tokenizer = load_tokenizer(path / TOKENIZER)
+        self._tokenizer = load_tokenizer(path / TOKENIZER, manifest.alphabet)
         self._book = VoiceBook.load(path / VOICES)
         self._text_embedding = np.load(path / TEXT_EMBEDDING, mmap_mode="r")
         limits = manifest.limits
@@ -113,21 +118,27 @@ class Engine:
         Raises:
             EngineSetError: the folder is incomplete, damaged, or built for something else.
             UsageError: an argument is out of range.
+            TrtTtsError: there is not enough memory.
         """
         folder = Path(path).absolute()
         if backend not in BACKENDS:
             raise UsageError(f"backend is {backend!r}; allowed: {', '.join(BACKENDS)}")
-        if device < 0:
-            raise UsageError(f"device is {device}; allowed: 0 for the first GPU, 1 for the second, ...")
-        if threads is not None and threads < 1:
-            raise UsageError(f"threads is {threads}; allowed: 1 or more")
+        require_whole("device", device, 0, MOST_DEVICES)
+        if threads is not None:
+            require_whole("threads", threads, 1, MOST_THREADS)
         manifest = Manifest.load(folder)
         if manifest.backend not in BACKENDS:
             raise EngineSetError(
                 f"{folder} was built for the backend {manifest.backend!r}; this version runs: {', '.join(BACKENDS[1:])}"
             )
         manifest.verify(folder)
-        engine = cls(folder, manifest, threads or usable_threads())
+        try:
+            engine = cls(folder, manifest, threads or usable_threads())
+        except MemoryError as error:
+            raise TrtTtsError(
+                f"not enough memory to load {folder}. Close other programs, or build a set with a smaller --max-batch "
+                f"or --max-seconds, or with --precision int8"
+            ) from error
         logger.info("%s: %s backend, %s", folder, engine.info.backend, engine.info.reason)
         return engine
 
@@ -158,20 +169,42 @@ class Engine:
         """Speak several texts, up to the set's `max_batch` at a time; each as `synthesize` would alone.
 
         Raises:
-            as `synthesize`; a text that fails fails the call.
+            as `synthesize`. A text that cannot be spoken fails the call before anything is generated. A
+            `GenerationError` carries the results of the other texts as `finished`.
         """
-        if isinstance(texts, str):
+        if isinstance(texts, str) or not isinstance(texts, Sequence):
             raise UsageError("synthesize_batch takes a list of texts; use synthesize for one")
+        if options is not None and not isinstance(options, SynthesisOptions):
+            raise UsageError(f"options is a {type(options).__name__}; expected SynthesisOptions, or options by name")
         options = (options or SynthesisOptions()).override(**overrides)
         with self._lock:
             self._require_open()
             jobs = [self._prepare(text, options) for text in texts]
             results = dict(generate(self._gpt, [request for _, request in jobs], self._manifest.limits.max_batch))
-            return [self._finish(clean, request, results[i], options) for i, (clean, request) in enumerate(jobs)]
+            finished: list[Audio | None] = []
+            failure: GenerationError | None = None
+            for i, (clean, request) in enumerate(jobs):
+                try:
+                    finished.append(self._finish(clean, request, results[i], options))
+                except GenerationError as error:
+                    finished.append(None)
+                    failure = failure or error
+        if failure is not None:
+            failure.finished = finished
+            raise failure
+        return [audio for audio in finished if audio is not None]
 
-    def warm_up(self) -> None:
-        """Run every resident graph once, so that the first real call is as fast as the next."""
-        self.synthesize("a", voice=self._any_voice(), max_steps=2, min_steps=2, seed=0)
+    def warm_up(self) -> Audio:
+        """Run every resident graph once, so that the first real call is as fast as the next; returns what it spoke."""
+        return self.synthesize("a", voice=self._any_voice(), max_steps=8, min_steps=8, seed=0)
+
+    def random_voice(self, seed: int) -> Voice:
+        """A voice drawn from the checkpoint's speaker statistics, a fixed function of `seed`.
+
+        Raises:
+            VoiceError: the checkpoint came without statistics, or the seed is out of range.
+        """
+        return self._book.random(seed)
 
     def close(self) -> None:
         """Release the graphs and buffers; later calls raise. Closing again does nothing."""
@@ -226,8 +259,8 @@ class Engine:
         capacity = self._manifest.limits.capacity
         if capacity - prompt < least:
             raise CapacityError(
-                f"the text is {prompt} tokens long and must leave room for {least} steps; this engine set holds "
-                f"{capacity} positions per sequence. Split the text, or build a set with a larger --max-seconds"
+                f"{prompt} tokens of text and at least {least} steps do not fit this engine set's {capacity} positions "
+                f"per sequence. Split the text, lower min_steps, or build a set with a larger --max-seconds"
             )
         return capacity - prompt
 
@@ -262,6 +295,9 @@ class Engine:
         if result.truncated:
             limit = f"stopped at the limit of {steps} steps ({steps / STEPS_PER_SECOND:.1f} s) before the model ended"
             warnings = (*warnings, limit)
+        letters = sum(c.isalnum() for c in clean.text)
+        if not result.truncated and steps < max(FEWEST_STEPS, FEWEST_STEPS_PER_LETTER * letters):
+            warnings = (*warnings, f"only {steps / STEPS_PER_SECOND:.2f} s of sound: the voice may not know this text")
         samples = self._decode(result, options.use_decoder)
         return Audio(samples, request.seed, steps, result.truncated, clean.text, warnings)
 

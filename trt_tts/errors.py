@@ -3,6 +3,14 @@
 Every one says what is wrong, the value found, what is allowed and what to do next.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trt_tts.audio import Audio
+
 
 class TrtTtsError(Exception):
     """Base of all errors raised on purpose. The command line prints it and exits with `exit_code`."""
@@ -45,4 +53,7 @@ class CapacityError(TrtTtsError):
 
 
 class GenerationError(TrtTtsError):
-    """The model produced nothing usable (non-finite numbers, or an end at the first step)."""
+    """The model's numbers were not finite."""
+
+    finished: Sequence[Audio | None] = ()
+    """From `synthesize_batch`: the results by text, None for those that failed."""

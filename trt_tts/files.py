@@ -8,7 +8,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -66,26 +66,39 @@ def write_sums(folder: Path, sums: dict[str, str]) -> None:
     (folder / SUMS).write_text(text, "utf-8", newline="\n")
 
 
-def require_new(target: Path, force: bool) -> None:
+def require_new(target: Path, force: bool, ours: Callable[[Path], bool]) -> None:
     """Check that a folder may be written at `target`.
 
+    Args:
+        target: the folder.
+        force: replace what is there, if it is empty or `ours` says so; nothing else is ever deleted.
+        ours: whether an existing folder holds only what the caller wrote.
+
     Raises:
-        UsageError: it exists and `force` is not set, or it is a file.
+        UsageError: it may not.
     """
-    if target.exists() and not target.is_dir():
+    if not target.exists():
+        return
+    if not target.is_dir():
         raise UsageError(f"{target} is a file, not a folder. Choose another -o")
-    if target.exists() and not force:
+    if Path.cwd().is_relative_to(target.resolve()):
+        raise UsageError(f"{target} is the folder you stand in, or holds it. Choose another -o")
+    if any(target.iterdir()) and not ours(target):
+        raise UsageError(f"{target} holds other files and is never overwritten. Choose another -o")
+    if not force:
         raise UsageError(f"{target} exists already. Choose another -o, or overwrite it with --force")
 
 
 @contextmanager
-def new_folder(target: Path, force: bool = False) -> Iterator[Path]:
+def new_folder(target: Path, force: bool, ours: Callable[[Path], bool]) -> Iterator[Path]:
     """Yield a temporary folder beside `target` that becomes `target` when the block ends without an error.
 
     Raises:
-        UsageError: `target` exists and `force` is not set, or its parent cannot be written.
+        UsageError: as `require_new`, or the parent cannot be written.
+        TrtTtsError: the finished folder cannot be put in place.
     """
-    require_new(target, force)
+    require_new(target, force, ours)
+    target = target.resolve()
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         work = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
@@ -94,19 +107,28 @@ def new_folder(target: Path, force: bool = False) -> Iterator[Path]:
     try:
         work.chmod(0o755)
         yield work
-        if target.exists():
-            old = work.with_name(work.name + "-old")
-            target.rename(old)
-            try:
-                work.rename(target)
-            except OSError:
-                old.rename(target)
-                raise
-            shutil.rmtree(old)
-        else:
-            work.rename(target)
+        require_new(target, force, ours)
+        _put_in_place(work, target)
     finally:
         shutil.rmtree(work, ignore_errors=True)
+
+
+def _put_in_place(work: Path, target: Path) -> None:
+    old = work.with_name(work.name + "-old")
+    try:
+        if target.exists():
+            target.rename(old)
+        try:
+            work.rename(target)
+        except OSError:
+            if old.exists():
+                old.rename(target)
+            raise
+    except OSError as cause:
+        raise TrtTtsError(
+            f"cannot replace {target}: {cause.strerror}. Close the programs that use it and run the command again"
+        ) from cause
+    shutil.rmtree(old, ignore_errors=True)
 
 
 @contextmanager

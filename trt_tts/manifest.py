@@ -109,6 +109,9 @@ class Manifest:
     checkpoint: CheckpointInfo
     config: ModelConfig
     prompt: str | None
+    """Prompt template, where the checkpoint needs another than the published one."""
+    alphabet: str | None
+    """The characters the voice was trained on, where its tokenizer knows more."""
     graphs: dict[str, GraphInfo]
     files: dict[str, FileInfo]
     format_version: int = FORMAT_VERSION
@@ -142,6 +145,14 @@ class Manifest:
             raise EngineSetError(
                 f"{folder / MANIFEST} is damaged ({error}). Build the set again: trt-tts build"
             ) from error
+
+    @staticmethod
+    def marks(folder: Path) -> bool:
+        """Whether `folder` is an engine set, of any version and however damaged."""
+        try:
+            return "format_version" in read_json(folder / MANIFEST, EngineSetError)
+        except EngineSetError:
+            return False
 
     def verify(self, folder: Path) -> None:
         """Compare every file with its recorded size and sha256.

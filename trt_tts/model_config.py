@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Self, get_type_hints
 
 from trt_tts.errors import CheckpointError
@@ -47,7 +47,7 @@ class _Section:
 def _scalar(value: Any, kind: Any, place: str) -> Any:
     if kind is int and isinstance(value, int) and not isinstance(value, bool) and value > 0:
         return value
-    if kind is float and isinstance(value, int | float) and not isinstance(value, bool) and value > 0:
+    if kind is float and isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf"):
         return float(value)
     if kind is str and isinstance(value, str):
         return value
@@ -183,6 +183,11 @@ class ModelConfig(_Section):
                 f"decoder.idim {self.decoder.idim} must be half of gpt.hidden_size {self.gpt.hidden_size}"
             )
         vq = self.dvae.vq
+        if vq.dim != self.dvae.encoder.odim or vq.dim != 2 * self.dvae.decoder.idim or vq.dim % vq.G:
+            raise CheckpointError(
+                f"dvae.vq.dim {vq.dim} must equal dvae.encoder.odim {self.dvae.encoder.odim} and twice "
+                f"dvae.decoder.idim {self.dvae.decoder.idim}, and be a multiple of G {vq.G}"
+            )
         if self.gpt.num_vq != vq.G * vq.R:
             raise CheckpointError(f"dvae.vq: G x R = {vq.G * vq.R} must equal gpt.num_vq = {self.gpt.num_vq}")
         codes = 1
@@ -193,7 +198,3 @@ class ModelConfig(_Section):
                 f"dvae.vq.levels {vq.levels} give {codes} codes; gpt.num_audio_tokens "
                 f"{self.gpt.num_audio_tokens} must be one more"
             )
-
-    def to_json(self) -> dict[str, Any]:
-        """The nested JSON object that `from_json` reads."""
-        return asdict(self)

@@ -53,21 +53,21 @@ class SynthesisOptions:
     """Has no effect yet: this version normalizes no language-specific text."""
 
     def __post_init__(self) -> None:
-        _whole("speed", self.speed, 0, 9)
+        require_whole("speed", self.speed, 0, 9)
         for name, most in (("oral", 9), ("laugh", 2), ("pause", 7)):
             if getattr(self, name) is not None:
-                _whole(name, getattr(self, name), 0, most)
+                require_whole(name, getattr(self, name), 0, most)
         _number("temperature", self.temperature, 0.0, 10.0)
         _number("top_p", self.top_p, 0.0, 1.0)
-        _whole("top_k", self.top_k, 0, 1_000_000)
+        require_whole("top_k", self.top_k, 0, 1_000_000)
         _number("repetition_penalty", self.repetition_penalty, 0.1, 10.0)
         if self.max_steps is not None:
-            _whole("max_steps", self.max_steps, 1, 1_000_000)
-        _whole("min_steps", self.min_steps, 0, 1_000_000)
+            require_whole("max_steps", self.max_steps, 1, 1_000_000)
+        require_whole("min_steps", self.min_steps, 0, 1_000_000)
         if self.max_steps is not None and self.min_steps > self.max_steps:
             raise UsageError(f"min_steps {self.min_steps} is above max_steps {self.max_steps}")
         if self.seed is not None:
-            _whole("seed", self.seed, 0, 2**63 - 1)
+            require_whole("seed", self.seed, 0, 2**63 - 1)
         for name in ("refine", "normalize", "use_decoder"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(f"{name} is {getattr(self, name)!r}; allowed: True, False")
@@ -89,7 +89,8 @@ class SynthesisOptions:
         return replace(self, **values)
 
 
-def _whole(name: str, value: Any, least: int, most: int) -> None:
+def require_whole(name: str, value: Any, least: int, most: int) -> None:
+    """Raises UsageError, naming `name` and `value`, unless `value` is a whole number from `least` to `most`."""
     if not isinstance(value, Integral) or isinstance(value, bool) or not least <= int(value) <= most:
         raise UsageError(f"{name} is {value!r}; allowed: whole numbers from {least} to {most}")
 

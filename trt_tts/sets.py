@@ -32,7 +32,9 @@ def choose_set(named: Path | None) -> SetChoice:
         return SetChoice(named, "named by --engine")
     if os.environ.get(ENVIRONMENT):
         return SetChoice(Path(os.environ[ENVIRONMENT]), f"named by {ENVIRONMENT}")
-    newest = max((entry for entry in FOLDER.glob(f"*/{MANIFEST}") if _runs_here(entry.parent)), key=_age, default=None)
+    newest = max(
+        (entry for entry in FOLDER.glob(f"[!.]*/{MANIFEST}") if _runs_here(entry.parent)), key=_age, default=None
+    )
     if newest is None:
         raise EngineSetError(
             f"no engine set in {FOLDER.absolute()} runs here. Build one: trt-tts build. Or name one with --engine DIR"

@@ -15,6 +15,7 @@ from trt_tts.random_numbers import normal_values
 
 F16: TypeAlias = npt.NDArray[np.float16]
 F32: TypeAlias = npt.NDArray[np.float32]
+_MOST_BYTES = 1 << 17
 _LZMA_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
 
 
@@ -24,6 +25,10 @@ class Voice:
 
     data: bytes
     name: str | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, bytes) or not self.data or len(self.data) % 2:
+            raise VoiceError("a voice is made with Voice.from_vector or Voice.from_string")
 
     @classmethod
     def from_vector(cls, vector: Any, name: str | None = None) -> Self:
@@ -63,7 +68,10 @@ class Voice:
             raise VoiceError(f"a voice string is base16384 text (Chinese characters), found {text!r}")
         packed = base16384.decode(text.strip())
         try:
-            raw = lzma.decompress(packed, format=lzma.FORMAT_RAW, filters=_LZMA_FILTERS)
+            decoder = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_LZMA_FILTERS)
+            raw = decoder.decompress(packed, max_length=_MOST_BYTES)
+            if not decoder.eof:
+                raise lzma.LZMAError("its end is missing")
         except lzma.LZMAError as error:
             raise VoiceError(f"the voice string is truncated or no ChatTTS speaker string: {error}") from error
         if len(raw) % 2:

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from trt_tts.builders.checkpoint import TENSOR_FILES, TOKENIZER, expected_shapes, load_checkpoint
 
 from trt_tts import CheckpointError
+from trt_tts.builders.checkpoint import TENSOR_FILES, TOKENIZER, expected_shapes, load_checkpoint
 from trt_tts.files import sha256_of, write_sums
 from trt_tts.model_config import ModelConfig
 

@@ -1,10 +1,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from trt_tts.builders import cpu_set
-from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
 
 from trt_tts import Engine, ExportError, TrtTtsError, UsageError
+from trt_tts.builders import cpu_set
+from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
 from trt_tts.manifest import Manifest
 from trt_tts.model_config import STEPS_PER_SECOND, ModelConfig
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+
 from trt_tts.builders.checkpoint import load_checkpoint
 from trt_tts.builders.fetch import REPOSITORY, fetch_checkpoint
-
 from trt_tts.errors import CheckpointError, TrtTtsError, UsageError
 from trt_tts.files import read_sums
 

@@ -5,6 +5,9 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+
+from tests.reference_case import REFERENCE, Reference, snr
+from tests.sampler_truth import distribution
 from trt_tts.builders.export import export_graph
 from trt_tts.builders.graphs.fsq import GroupedResidualFSQ
 from trt_tts.builders.graphs.gpt import gpt_graph
@@ -12,9 +15,6 @@ from trt_tts.builders.graphs.registry import GRAPHS
 from trt_tts.builders.graphs.sampler import keep_candidates, penalise
 from trt_tts.builders.graphs.spectrum import InverseSTFT, LogMel
 from trt_tts.builders.graphs.weights import load_state
-
-from tests.reference_case import REFERENCE, Reference, snr
-from tests.sampler_truth import distribution
 from trt_tts.errors import ExportError
 from trt_tts.model_config import MelConfig, QuantizerConfig
 

@@ -3,6 +3,7 @@ import logging
 import numpy as np
 import onnx
 import pytest
+
 from trt_tts.builders.quantize import BLOCK, quantize_linears
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import warnings
 from typing import Annotated
@@ -9,7 +10,7 @@ from typing import Annotated
 import typer
 
 from trt_tts.cli import build, doctor, export, fetch, inspect, say, voices
-from trt_tts.cli.console import fail, note, use_utf8
+from trt_tts.cli.console import fail, note, use_replacement_characters
 from trt_tts.errors import TrtTtsError
 from trt_tts.version import __version__
 
@@ -52,7 +53,8 @@ def _options(
 
 def main() -> None:
     """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage."""
-    use_utf8()
+    use_replacement_characters()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a stopped build removes its temporary folder
     warnings.showwarning = lambda message, *_: note(f"warning: {message}")
     arguments = sys.argv[1:]
     debug = "--debug" in arguments
@@ -66,6 +68,10 @@ def main() -> None:
         fail(str(error), error.exit_code)
     except BrokenPipeError:
         sys.exit(1)
+    except MemoryError:
+        if debug:
+            raise
+        fail("out of memory. Close other programs, or use a smaller engine set", 1)
     except Exception as error:
         if debug:
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +13,7 @@ from trt_tts.cli.console import megabytes, note, out, progress
 from trt_tts.cli.toolchain import load_chosen_checkpoint, require_build_extra
 from trt_tts.errors import UsageError
 from trt_tts.files import require_new
+from trt_tts.manifest import Manifest
 
 DEFAULT_PRECISION = "int8"
 
@@ -48,7 +50,7 @@ def build(
 
     request = CpuBuild(chosen, max_batch, max_seconds)
     target = output or Path("engines") / f"cpu-{chosen}"
-    require_new(target, force)
+    require_new(target, force, Manifest.marks)
     started = time.perf_counter()
     with progress() as stage:
         manifest = build_cpu_set(load_chosen_checkpoint(checkpoint), target, request, force, stage)
@@ -63,7 +65,7 @@ def build(
 
 
 def _quoted(path: Path) -> str:
-    return f'"{path}"' if " " in str(path) else str(path)
+    return str(path) if re.fullmatch(r"[\w./\\:-]+", str(path)) else f'"{path}"'
 
 
 def register(app: typer.Typer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,11 +13,13 @@ from rich.console import Console
 from rich.table import Table
 
 # No markup: paths and texts may hold square brackets.
-err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
-out = Console(highlight=False, soft_wrap=True, markup=False)
+err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=False)
+# Into a file or pipe tables are wide, so that hashes and paths stay in one piece.
+_width = None if sys.stdout is None or sys.stdout.isatty() or "COLUMNS" in os.environ else 220
+out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=_width)
 
 
-def use_utf8() -> None:
+def use_replacement_characters() -> None:
     """Chinese text must survive a Windows console or a C locale: never fail to print, replace at worst."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

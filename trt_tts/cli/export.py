@@ -27,13 +27,13 @@ def export(
 
       trt-tts export --checkpoint ChatTTS -o onnx/ --json
     """
-    require_new(output, force)
+    require_new(output, force, holds_graphs)
     require_build_extra()
     from trt_tts.builders.export import export_graph
     from trt_tts.builders.graphs.registry import GRAPHS
 
     loaded = load_chosen_checkpoint(checkpoint)
-    with new_folder(output, force) as folder, progress() as stage:
+    with new_folder(output, force, holds_graphs) as folder, progress() as stage:
         reports = []
         for name, entry in GRAPHS.items():
             stage(f"exporting {name}")
@@ -53,6 +53,11 @@ def export(
         )
     out.print(rows)
     note(f"written to {output}")
+
+
+def holds_graphs(folder: Path) -> bool:
+    """Whether `folder` holds exported graphs and nothing else."""
+    return all(file.suffix in (".onnx", ".weights") for file in folder.iterdir())
 
 
 def register(app: typer.Typer) -> None:

@@ -34,7 +34,7 @@ def inspect(
         print_json(asdict(manifest))
         return
     _print_summary(path, manifest)
-    rows = table("Graphs", "graph", "loaded", "weights", "of which", "nodes", "export error")
+    rows = table("Graphs", "graph", "loaded", "weights", "of which", "nodes", "fp32 export error")
     for name, graph in manifest.graphs.items():
         rows.add_row(
             name,

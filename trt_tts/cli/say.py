@@ -12,7 +12,7 @@ import typer
 from trt_tts.audio import Audio
 from trt_tts.cli.console import note, progress
 from trt_tts.engine import Engine
-from trt_tts.errors import TextError, UsageError
+from trt_tts.errors import TextError, TrtTtsError, UsageError
 from trt_tts.options import SynthesisOptions
 from trt_tts.sets import choose_set
 
@@ -69,7 +69,7 @@ def say(
     )  # fmt: skip
     words = _read_text(text, file)
     if output != "-":
-        Audio.check_ending(Path(output))
+        Audio.check_target(Path(output))
     choice = choose_set(engine)
     note(f"engine set: {choice.path} ({choice.reason})")
     with progress() as stage:
@@ -80,6 +80,8 @@ def say(
             audio = loaded.synthesize(words, options)
             seconds = time.perf_counter() - started
     _write(audio, output, audio_format)
+    if refine:
+        note(f"refined text: {audio.text}")
     for warning in audio.warnings:
         note(f"warning: {warning}")
     note(
@@ -99,6 +101,8 @@ def _read_text(text: str | None, file: Path | None) -> str:
         except OSError as error:
             raise UsageError(f"cannot read {file}: {error.strerror}") from error
     if text == "-":
+        if sys.stdin is None:
+            raise UsageError("standard input is closed; give the text as an argument, or --file F")
         return decode_text(sys.stdin.buffer.read(), "standard input")
     return text or ""
 
@@ -126,8 +130,14 @@ def _write(audio: Audio, output: str, audio_format: str) -> None:
     if output != "-":
         audio.save(output)
         return
-    sys.stdout.buffer.write(audio.wav() if audio_format == "wav" else audio.pcm16().astype("<i2").tobytes())
-    sys.stdout.buffer.flush()
+    data = audio.wav() if audio_format == "wav" else audio.pcm16().astype("<i2").tobytes()
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except (OSError, AttributeError) as error:
+        raise TrtTtsError(f"cannot write to standard output: {error}") from error
 
 
 def register(app: typer.Typer) -> None:

@@ -8,12 +8,8 @@ from typing import Any
 
 from trt_tts.checkpoints import choose_checkpoint
 from trt_tts.cli.console import note
+from trt_tts.doctor import BUILD_COMMAND, TORCH_COMMAND
 from trt_tts.errors import MissingDependencyError
-
-_TORCH_HINT = (
-    "torch (its CPU build) is needed to export a checkpoint. Install it with: "
-    "pip install uv, then uv pip install torch --torch-backend cpu"
-)
 
 
 def require_build_extra() -> None:
@@ -21,13 +17,15 @@ def require_build_extra() -> None:
     try:
         importlib.import_module("torch")
     except ImportError as error:
-        raise MissingDependencyError(f"{_TORCH_HINT} ({error})") from error
+        raise MissingDependencyError(
+            f"torch (its CPU build) is needed to export a checkpoint. Install it with: {TORCH_COMMAND} ({error})"
+        ) from error
     for package in ("onnx", "onnxscript", "safetensors"):
         try:
             importlib.import_module(package)
         except ImportError as error:
             raise MissingDependencyError(
-                f'{package} is needed to build engine sets. Install it with: pip install "trt-tts[build]" ({error})'
+                f"{package} is needed to build engine sets. Install it with: {BUILD_COMMAND} ({error})"
             ) from error
 
 

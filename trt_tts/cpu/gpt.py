@@ -103,7 +103,7 @@ class GptRunner:
     def move(self, source: int, target: int) -> None:
         """Move a sequence to another row."""
         self.cache.move_row(source, target)
-        for state in (self.codes, self.hidden, self.position, self._recent):
+        for state in (self.codes, self.hidden, self.position, self.sampling, self._recent):
             state[target] = state[source]
 
     def _bind(self, row: int, count: int, codes: I32, embedded: F32, is_code: npt.NDArray[np.bool_]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trt_tts.errors import EngineSetError
+from trt_tts.errors import EngineSetError, MissingDependencyError
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -19,8 +19,15 @@ def open_session(file: Path, threads: int) -> onnxruntime.InferenceSession:
 
     Raises:
         EngineSetError: ONNX Runtime refuses it.
+        MissingDependencyError: ONNX Runtime cannot be imported.
     """
-    import onnxruntime
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"onnxruntime cannot be imported ({error}). Install it with: pip install onnxruntime. "
+            f"On Windows it needs Microsoft's Visual C++ runtime as well"
+        ) from error
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads

@@ -15,6 +15,9 @@ _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code
 _BRACKETS_AND_QUOTES = str.maketrans("［］﹇﹈\u2018\u2019\u201b\u02bc\uff07", "[][]'''''")
 
 
+LONGEST_SHOWN = 40
+
+
 @dataclass(frozen=True)
 class CleanText:
     """Text the tokenizer knows whole, and what was left out of it."""
@@ -84,7 +87,7 @@ def _without_unknown_symbols(part: str, tokenizer: Tokenizer, warnings: dict[str
         if plain != char and not tokenizer.unknown_words(plain):
             known[char] = plain
         elif not any(c.isalnum() for c in plain):
-            warnings[f"left out {char!r}: this voice has no token for it"] = None
+            warnings[f"left out {char!r}: this voice does not know it"] = None
             known[char] = " "
     return "".join(known[char] for char in part)
 
@@ -109,10 +112,10 @@ def _without_reserved(text: str, reserved: set[str], warnings: dict[str, None]) 
 def _require_speakable(text: str, tokenizer: Tokenizer) -> None:
     unknown = tokenizer.unknown_words(text)
     if unknown:
-        shown = ", ".join(repr(part) for part in unknown[:5]) + (" ..." if len(unknown) > 5 else "")
+        shown = ", ".join(repr(part[:LONGEST_SHOWN]) for part in unknown[:5]) + (" ..." if len(unknown) > 5 else "")
         raise TextError(
-            f"this voice cannot speak {shown}: its tokenizer has no such characters. "
-            f"Use text in the voice's language, or an engine set built from another checkpoint"
+            f"this voice cannot speak {shown}: it knows no token for it. Use text in the voice's language, "
+            f"numbers as words where it knows no digits, or an engine set built from another checkpoint"
         )
     spoken = _BRACKETED.sub("", text)
     if not any(c.isalnum() for c in spoken):

@@ -19,6 +19,8 @@ class Tokenizer:
     """Text to ids. Special tokens are looked up by name: their numbers differ between checkpoints."""
 
     inner: tokenizers.Tokenizer
+    alphabet: frozenset[str] | None = None
+    """The characters the voice was trained on, lower case; None: all that have a token."""
 
     def encode(self, text: str) -> list[int]:
         """Ids of `text`; special tokens in it become their single id. Nothing is added or cut."""
@@ -43,16 +45,26 @@ class Tokenizer:
         """Text of `ids`, special tokens included."""
         return self.inner.decode(ids, skip_special_tokens=False)
 
+    def _trained(self, part: str) -> bool:
+        return self.alphabet is None or self.alphabet.issuperset(part.lower())
+
     def unknown_words(self, text: str) -> list[str]:
-        """The parts of `text` that have no token, in order, each once."""
-        unknown = self.inner.token_to_id(UNKNOWN)
+        """The parts of `text` that have no token or hold characters outside the alphabet, in order, each once."""
+        unknown, specials = self.inner.token_to_id(UNKNOWN), self.specials()
         encoding = self.inner.encode(text, add_special_tokens=False)
-        parts = [text[a:b] for i, (a, b) in zip(encoding.ids, encoding.offsets, strict=True) if i == unknown]
-        return list(dict.fromkeys(parts))
+        parts: dict[str, None] = {}
+        for number, (first, last) in zip(encoding.ids, encoding.offsets, strict=True):
+            part = text[first:last]
+            untrained = (
+                self.alphabet is not None and part not in specials and not self.alphabet.issuperset(part.lower())
+            )
+            if number == unknown or untrained:
+                parts[part] = None
+        return list(parts)
 
 
-def load_tokenizer(file: Path) -> Tokenizer:
-    """Load `tokenizer.json`.
+def load_tokenizer(file: Path, alphabet: str | None = None) -> Tokenizer:
+    """Load `tokenizer.json`; `alphabet` as in `Tokenizer`.
 
     Raises:
         CheckpointError: the file is missing or unreadable.
@@ -66,4 +78,4 @@ def load_tokenizer(file: Path) -> Tokenizer:
         raise CheckpointError(f"{file} is no tokenizer file: {error}") from error
     inner.no_padding()
     inner.no_truncation()
-    return Tokenizer(inner)
+    return Tokenizer(inner, None if alphabet is None else frozenset(alphabet.lower()))
