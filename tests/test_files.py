@@ -3,6 +3,7 @@ import json
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ def make_set(folder, text="old"):
 @pytest.mark.parametrize("name", ["set", "模型 目录 (1)"])
 def test_new_folder_appears_under_its_name_when_the_block_succeeds(name, tmp_path):
     target = tmp_path / name
-    with new_folder(target) as work:
+    with new_folder(target, False, anything) as work:
         assert work.parent == tmp_path
         assert not target.exists()
         (work / "a").write_text("new")
@@ -31,22 +32,69 @@ def test_new_folder_appears_under_its_name_when_the_block_succeeds(name, tmp_pat
     assert (target / "a").read_text() == "new"
 
 
+def anything(folder):
+    return True
+
+
+def nothing(folder):
+    return False
+
+
+@pytest.mark.parametrize("force", [True, False])
+def test_new_folder_never_deletes_what_is_not_ours(force, tmp_path):
+    target = tmp_path / "thesis"
+    target.mkdir()
+    (target / "chapter.txt").write_text("years of work")
+    with pytest.raises(UsageError, match="never overwritten"), new_folder(target, force, nothing):
+        pass
+    assert (target / "chapter.txt").read_text() == "years of work"
+    assert [item.name for item in tmp_path.iterdir()] == ["thesis"]
+
+
+@pytest.mark.parametrize("place", [".", "..", "../.."])
+def test_new_folder_never_replaces_the_folder_one_stands_in(place, tmp_path, monkeypatch):
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    with pytest.raises(UsageError, match="stand in"), new_folder(Path(place), True, anything):
+        pass
+    assert inner.is_dir()
+
+
+def test_new_folder_keeps_what_appeared_while_it_was_filled(tmp_path):
+    target = tmp_path / "set"
+    with pytest.raises(UsageError, match="exists already"), new_folder(target, False, anything):
+        target.mkdir()
+        (target / "theirs").write_text("first")
+    assert (target / "theirs").read_text() == "first"
+    assert [item.name for item in tmp_path.iterdir()] == ["set"]
+
+
+def test_new_folder_behind_a_link_replaces_what_the_link_names(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real", target_is_directory=True)
+    with new_folder(tmp_path / "link", True, anything) as work:
+        (work / "new").write_text("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real" / "new").exists()
+
+
 def test_new_folder_makes_missing_parents(tmp_path):
-    with new_folder(tmp_path / "engines" / "cpu") as work:
+    with new_folder(tmp_path / "engines" / "cpu", False, anything) as work:
         (work / "a").write_text("new")
     assert (tmp_path / "engines" / "cpu" / "a").read_text() == "new"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no mode bits")
 def test_new_folder_can_be_read_by_others(tmp_path):
-    with new_folder(tmp_path / "set"):
+    with new_folder(tmp_path / "set", False, anything):
         pass
     assert (tmp_path / "set").stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_new_folder_leaves_nothing_when_the_block_fails(error, tmp_path):
-    with pytest.raises(error), new_folder(tmp_path / "set") as work:
+    with pytest.raises(error), new_folder(tmp_path / "set", False, anything) as work:
         (work / "deep").mkdir()
         (work / "deep" / "a").write_text("half")
         raise error
@@ -55,7 +103,7 @@ def test_new_folder_leaves_nothing_when_the_block_fails(error, tmp_path):
 
 def test_new_folder_refuses_an_existing_folder_and_leaves_it(tmp_path):
     target = make_set(tmp_path / "set")
-    with pytest.raises(UsageError, match="--force") as caught, new_folder(target):
+    with pytest.raises(UsageError, match="--force") as caught, new_folder(target, False, anything):
         raise AssertionError("the block must not run")
     assert str(target) in str(caught.value)
     assert (target / "manifest.json").read_text() == "old"
@@ -64,7 +112,7 @@ def test_new_folder_refuses_an_existing_folder_and_leaves_it(tmp_path):
 
 def test_new_folder_with_force_replaces_an_existing_folder_whole(tmp_path):
     target = make_set(tmp_path / "set")
-    with new_folder(target, force=True) as work:
+    with new_folder(target, True, anything) as work:
         assert (target / "manifest.json").read_text() == "old"
         (work / "b").write_text("new")
     assert names(tmp_path) == ["set"]
@@ -73,7 +121,7 @@ def test_new_folder_with_force_replaces_an_existing_folder_whole(tmp_path):
 
 def test_new_folder_with_force_keeps_the_old_folder_when_the_block_fails(tmp_path):
     target = make_set(tmp_path / "set")
-    with pytest.raises(ValueError, match="broken"), new_folder(target, force=True) as work:
+    with pytest.raises(ValueError, match="broken"), new_folder(target, True, anything) as work:
         (work / "b").write_text("half")
         raise ValueError("broken")
     assert names(tmp_path) == ["set"]
@@ -83,14 +131,14 @@ def test_new_folder_with_force_keeps_the_old_folder_when_the_block_fails(tmp_pat
 @pytest.mark.parametrize("force", [False, True])
 def test_new_folder_refuses_a_file_in_its_place(force, tmp_path):
     (tmp_path / "set").write_text("a file")
-    with pytest.raises(UsageError, match="is a file"), new_folder(tmp_path / "set", force=force):
+    with pytest.raises(UsageError, match="is a file"), new_folder(tmp_path / "set", force, anything):
         raise AssertionError("the block must not run")
     assert (tmp_path / "set").read_text() == "a file"
 
 
 def test_new_folder_below_a_file_is_a_usage_error(tmp_path):
     (tmp_path / "file").write_text("a file")
-    with pytest.raises(UsageError, match="-o"), new_folder(tmp_path / "file" / "set"):
+    with pytest.raises(UsageError, match="-o"), new_folder(tmp_path / "file" / "set", False, anything):
         raise AssertionError("the block must not run")
 
 

@@ -29,6 +29,20 @@ def test_rows_equal_their_solo_runs_whoever_their_mates_are(demo_reference):
         assert together[i].hidden == pytest.approx(solo.hidden, abs=1e-4)
 
 
+def test_rows_keep_their_own_sampling_when_they_move(demo_reference):
+    """The first row ends early; the others move up and go on with their own temperatures."""
+    settings = [(0.1, 8), (1.5, 40), (0.3, 40), (0.9, 40)]
+    requests = [
+        replace(
+            sampled(demo_reference, i % 3, i, steps, steps + 1), sampling=Sampling(temperature, 0.9, 30, 1.0 + i / 9)
+        )
+        for i, (temperature, steps) in enumerate(settings)
+    ]
+    together = dict(generate(demo_reference.runner(rows=4), requests, rows=4))
+    for i, request in enumerate(requests):
+        assert np.array_equal(together[i].codes, dict(generate(demo_reference.runner(), [request], rows=1))[0].codes)
+
+
 def test_int8_rows_part_from_their_solo_runs_only_at_a_tie(demo, demo_int8_set):
     """Equal where the kernel rounds a batch as it rounds one row; elsewhere only a tie may fall the other way."""
     reference = Reference.of("demo_voice", demo_int8_set)

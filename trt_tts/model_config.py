@@ -183,11 +183,6 @@ class ModelConfig(_Section):
                 f"decoder.idim {self.decoder.idim} must be half of gpt.hidden_size {self.gpt.hidden_size}"
             )
         vq = self.dvae.vq
-        if vq.dim != self.dvae.encoder.odim or vq.dim != 2 * self.dvae.decoder.idim or vq.dim % vq.G:
-            raise CheckpointError(
-                f"dvae.vq.dim {vq.dim} must equal dvae.encoder.odim {self.dvae.encoder.odim} and twice "
-                f"dvae.decoder.idim {self.dvae.decoder.idim}, and be a multiple of G {vq.G}"
-            )
         if self.gpt.num_vq != vq.G * vq.R:
             raise CheckpointError(f"dvae.vq: G x R = {vq.G * vq.R} must equal gpt.num_vq = {self.gpt.num_vq}")
         codes = 1
@@ -197,4 +192,9 @@ class ModelConfig(_Section):
             raise CheckpointError(
                 f"dvae.vq.levels {vq.levels} give {codes} codes; gpt.num_audio_tokens "
                 f"{self.gpt.num_audio_tokens} must be one more"
+            )
+        if vq.dim != self.dvae.encoder.odim or vq.dim != 2 * self.dvae.decoder.idim or vq.dim % vq.G:
+            raise CheckpointError(
+                f"dvae.vq.dim {vq.dim} must equal dvae.encoder.odim {self.dvae.encoder.odim} and twice "
+                f"dvae.decoder.idim {self.dvae.decoder.idim}, and be a multiple of G {vq.G}"
             )

@@ -151,6 +151,13 @@ def test_hash_list_is_checked_when_present(copy):
         ({"decoder": {"idim": 7}}, "idim"),
         ({"vocos": {"feature_extractor": {"sample_rate": 16000}}}, "16000"),
         ({"spk_stat": "乀"}, "spk_stat"),
+        ({"spk_stat": None}, "spk_stat"),
+        ({"prompt": 5}, "prompt is 5"),
+        ({"prompt": "[Stts][spk_emb][Ptts]"}, "{text}"),
+        ({"prompt": "[Stts]{text}[Ptts]"}, "[spk_emb]"),
+        ({"alphabet": ["a"]}, "alphabet"),
+        ({"dvae": {"encoder": {"odim": 64}}}, "dvae.vq.dim"),
+        ({"gpt": {"rope_theta": float("inf")}}, "rope_theta"),
         ({"voices": "absent.json"}, "absent.json"),
     ],
 )
@@ -161,6 +168,33 @@ def test_wrong_config_names_the_key(copy, change, message):
         config[key] = config[key] | value if isinstance(value, dict) else value
     file.write_text(json.dumps(config), "utf-8")
     with pytest.raises(CheckpointError, match=re.escape(message)):
+        load_checkpoint(copy)
+
+
+def test_tokenizer_without_the_models_tokens_is_refused(copy):
+    file = copy / TOKENIZER
+    file.write_text(file.read_text("utf-8").replace("[spk_emb]", "[spk_gone]"), "utf-8")
+    with pytest.raises(CheckpointError, match=re.escape("[spk_emb]")):
+        load_checkpoint(copy)
+
+
+def test_tokenizer_larger_than_the_model_is_refused(copy):
+    shutil.copy(copy / TOKENIZER, copy / "kept.json")
+    data = json.loads((copy / TOKENIZER).read_text("utf-8"))
+    data["model"]["vocab"]["extra"] = len(data["model"]["vocab"]) + 50
+    (copy / TOKENIZER).write_text(json.dumps(data), "utf-8")
+    with pytest.raises(CheckpointError, match="4659 tokens"):
+        load_checkpoint(copy)
+
+
+def test_voices_file_is_hashed_too(demo):
+    assert "speakers.json" in demo.hashes
+
+
+def test_row_of_zeros_under_weight_norm_is_refused(copy):
+    name = "head_code.0.parametrizations.weight.original1"
+    edit(copy, "embed", lambda tensors: tensors[name].__setitem__(3, 0))
+    with pytest.raises(CheckpointError, match=re.escape(name)):
         load_checkpoint(copy)
 
 

@@ -1,8 +1,10 @@
+import numpy as np
+import onnx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trt_tts import Engine, ExportError, TrtTtsError, UsageError
+from trt_tts import Audio, Engine, ExportError, TrtTtsError, UsageError
 from trt_tts.builders import cpu_set
 from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
 from trt_tts.manifest import Manifest
@@ -42,6 +44,10 @@ def test_existing_folder_is_kept_without_force_and_when_a_forced_build_fails(tin
     target = tmp_path / "set"
     target.mkdir()
     (target / "mine").write_text("keep")
+    for force in (False, True):
+        with pytest.raises(UsageError, match="never overwritten"):
+            build_cpu_set(tiny, target, CpuBuild(), force)
+    (target / "manifest.json").write_text('{"format_version": 0}')
     with pytest.raises(UsageError, match="--force"):
         build_cpu_set(tiny, target, CpuBuild())
     monkeypatch.setattr(cpu_set, "export_graph", lambda graph, folder: 1 / 0)
@@ -69,6 +75,7 @@ def test_full_disk_is_found_before_anything_is_written(tiny, tmp_path, monkeypat
         {"max_seconds": 0.5},
         {"max_seconds": float("nan")},
         {"max_seconds": -3.0},
+        {"max_seconds": float("inf")},
     ],
 )
 def test_wrong_requests_name_the_value(wrong):
@@ -88,6 +95,21 @@ def test_capacity_beyond_the_models_positions_says_how_far_they_reach():
     with pytest.raises(UsageError, match="at most 82"):
         CpuBuild(max_seconds=100).capacity(ModelConfig())
     assert CpuBuild().capacity(ModelConfig()) == 2048
+
+
+@pytest.mark.parametrize("value", [0.0, np.nan])
+def test_a_set_that_speaks_silence_or_nan_fails_the_build(tiny_set, tmp_path, monkeypatch, value):
+    def broken(self):
+        return Audio(np.full(100, value, np.float32), 0, 1, False, "a")
+
+    monkeypatch.setattr(Engine, "warm_up", broken)
+    with pytest.raises(ExportError, match="silence"):
+        cpu_set._self_test(tiny_set)
+
+
+def test_a_set_whose_linears_were_not_quantized_fails_the_build(demo, demo_set):
+    with pytest.raises(ExportError, match="0 of the 20 linears"):
+        cpu_set._require_quantized(onnx.load(demo_set / "gpt.onnx", load_external_data=False), demo.config)
 
 
 @pytest.mark.slow

@@ -85,7 +85,12 @@ def test_gbk_file_is_read_and_named(demo_set, tmp_path):
         (["say", "你好"], 1, "'你'"),
         (["say", ""], 1, "nothing to speak"),
         (["say", TEXT, "--engine", "absent"], 1, "trt-tts build"),
-        (["say", TEXT, "-o", "absent/a.wav"], 1, "absent"),
+        (["say", TEXT, "-o", "absent/a.wav"], 2, "no such folder"),
+        (["say", TEXT, "-o", "."], 2, "ending"),
+        (["say", TEXT, "--threads", "100000"], 2, "threads is 100000"),
+        (["say", "room 12"], 1, "'12'"),
+        (["build", "-o", ".", "--force"], 2, "stand in"),
+        (["build", "--max-seconds", "inf"], 2, "inf"),
         (["sing"], 2, "sing"),
         (["build", "--precision", "fp16"], 2, "fp32, int8, int4"),
         (["build", "--max-batch", "0"], 2, "max-batch is 0"),
@@ -117,6 +122,7 @@ def test_set_is_chosen_by_option_environment_and_age_and_named(demo_set, demo_in
     for name, source, age in (("old", demo_set, 1_000), ("new", demo_int8_set, 2_000)):
         shutil.copytree(source, engines / name)
         os.utime(engines / name / "manifest.json", (age, age))
+    shutil.copytree(demo_set, engines / ".half-built")
     (engines / "broken").mkdir()
     (engines / "broken" / "manifest.json").write_text("{}")
     listed = json.loads(trt_tts("inspect", "--json", cwd=tmp_path).stdout)
