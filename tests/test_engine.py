@@ -237,6 +237,7 @@ def test_wrong_load_arguments_are_refused(demo_set, wrong):
 MEMORY_SCRIPT = """
 import sys, numpy, psutil
 from trt_tts import Engine
+from trt_tts.cpu.session import open_session
 
 if sys.argv[1] == "engine":
     engine = Engine.load(sys.argv[2])
