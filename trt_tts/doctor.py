@@ -18,7 +18,8 @@ from trt_tts.checkpoints import ENVIRONMENT, choose_checkpoint
 from trt_tts.cpu.session import MINIMUM_RUNTIME
 from trt_tts.cpu.threads import usable_threads
 
-TORCH_COMMAND = f"{sys.executable} -m pip install uv; {sys.executable} -m uv pip install --torch-backend cpu torch"
+_UV_INSTALL = f"{sys.executable} -m uv pip install --python {sys.executable}"
+TORCH_COMMAND = f"{sys.executable} -m pip install uv; {_UV_INSTALL} --torch-backend cpu torch"
 """A plain `pip install torch` takes the CUDA build on Linux."""
 BUILD_COMMAND = f"{sys.executable} -m pip install onnx onnx-ir onnxscript safetensors"
 FETCH_COMMAND = f"{sys.executable} -m pip install huggingface_hub"

@@ -12,7 +12,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def usable_threads() -> int:
-    """CPUs in the affinity mask, no more than the container's quota (cgroup v1 or v2)."""
+    """CPUs in the affinity mask, no more than the container's quota (cgroup v1 or v2), rounded to whole ones."""
     try:
         allowed = len(psutil.Process().cpu_affinity())
     except AttributeError:  # macOS has no affinity

@@ -36,7 +36,7 @@ def clean_text(text: str, tokenizer: Tokenizer, normalize: bool = True) -> Clean
         raise TextError(f"the text is a {type(text).__name__}; expected a string")
     reserved = tokenizer.specials() - set(CONTROL_TAGS)
     warnings: dict[str, None] = {}
-    text = _without_unwritable(text)
+    text = _without_unwritable(text, warnings)
     if normalize:
         text = unicodedata.normalize("NFC", text.translate(_FULL_WIDTH).translate(_BRACKETS_AND_QUOTES))
         text = _without_unknown_brackets(text, reserved, warnings)
@@ -47,10 +47,16 @@ def clean_text(text: str, tokenizer: Tokenizer, normalize: bool = True) -> Clean
     return CleanText(text, tuple(warnings))
 
 
-def _without_unwritable(text: str) -> str:
-    """Drop lone surrogates, control and format characters; line breaks and tabs become spaces."""
-    spaced = re.sub(r"[\s\u2028\u2029]+", " ", text)
-    return "".join(c for c in spaced if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co", "Cn"))
+def _without_unwritable(text: str, warnings: dict[str, None]) -> str:
+    """Drop control and format characters, and with a warning what has no meaning; white space becomes one space."""
+    kept = []
+    for char in re.sub(r"[\s\u2028\u2029]+", " ", text):
+        category = unicodedata.category(char)
+        if category in ("Cs", "Co", "Cn"):
+            warnings[f"left out {char!a}: it stands for no character"] = None
+        elif category not in ("Cc", "Cf"):
+            kept.append(char)
+    return "".join(kept)
 
 
 def _without_unknown_brackets(text: str, reserved: set[str], warnings: dict[str, None]) -> str:
