@@ -6,10 +6,7 @@ Every one says what is wrong, the value found, what is allowed and what to do ne
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from trt_tts.audio import Audio
+from typing import Any
 
 
 class TrtTtsError(Exception):
@@ -55,5 +52,5 @@ class CapacityError(TrtTtsError):
 class GenerationError(TrtTtsError):
     """The model's numbers were not finite."""
 
-    finished: Sequence[Audio | None] = ()
-    """From `synthesize_batch`: the results by text, None for those that failed."""
+    finished: Sequence[Any] = ()
+    """From `synthesize_batch`: an `Audio` per text, None for those that failed."""
