@@ -23,6 +23,8 @@ from .graphs.tensor_scatter import translation_table
 
 OPSET = 24
 FORBIDDEN_OPS = frozenset({"Trilu", "STFT", "Loop", "If", "Scan", "Attention"})
+TOLERANCE = 1e-4
+"""Largest accepted difference of a float output from torch, relative to that output's largest magnitude."""
 EXTERNAL_ABOVE = 1024
 """Tensors larger than this many bytes go to the weights file beside the graph."""
 
@@ -38,14 +40,13 @@ class ExportReport:
     """Largest difference of a float output from torch over all samples, relative to that output's largest magnitude."""
     mismatches: int
     """Integer outputs (codes, ids) that differ from torch, over all samples."""
-    tolerance: float
 
 
 def export_graph(graph: Graph, folder: Path) -> ExportReport:
     """Write `folder`/<name>.onnx and <name>.weights, and compare ONNX Runtime's results with torch's.
 
     Raises:
-        ExportError: the results differ by more than the graph's tolerance, or a forbidden operator got in.
+        ExportError: the results differ by more than the tolerance, or a forbidden operator got in.
     """
     model = _to_onnx(graph)
     _check_operators(graph.name, model)
@@ -57,12 +58,11 @@ def export_graph(graph: Graph, folder: Path) -> ExportReport:
         bytes=sum(part.stat().st_size for part in graph_files(folder, graph.name)),
         error=error,
         mismatches=mismatches,
-        tolerance=graph.tolerance,
     )
-    if not error <= graph.tolerance or mismatches:
+    if not error <= TOLERANCE or mismatches:
         raise ExportError(
             f"graph {graph.name} does not compute what torch computes: relative error {error:.2e} "
-            f"(allowed {graph.tolerance:.0e}), {mismatches} differing codes. This is a defect: please report it with "
+            f"(allowed {TOLERANCE:.0e}), {mismatches} differing codes. This is a defect: please report it with "
             f"the versions that `trt-tts doctor` prints"
         )
     return report

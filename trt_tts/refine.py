@@ -51,7 +51,7 @@ def refine_text(
     if room < 1:
         raise CapacityError(f"the text is {len(ids)} tokens long; refining it needs fewer than {runner.capacity}")
     # Break, laugh, oral and speed tags instruct the prompt; in the answer they are left out, as ChatTTS does.
-    first_instruction = tokenizer.special("[break_0]")
+    first_instruction, end = tokenizer.special("[break_0]"), tokenizer.special("[Ebreak]")
     runner.reset()
     runner.sampling[0] = SAMPLING.row()
     recent = np.full((1, PENALTY_WINDOW, 1), -1, np.int32)
@@ -71,7 +71,7 @@ def refine_text(
         drawn = int(token[0, 0])
         if drawn < 0:
             raise GenerationError(f"the refine pass's numbers stopped being finite at token {step} (seed {seed})")
-        if drawn == tokenizer.special("[Ebreak]"):
+        if drawn == end:
             break
         answer.append(drawn)
         _feed(runner, embedding, [drawn], first=False)

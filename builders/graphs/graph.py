@@ -18,8 +18,6 @@ class Graph:
     """Input name -> axis -> name of the dynamic dimension."""
     samples: tuple[dict[str, Tensor], ...]
     """Inputs by name, at several shapes. The first one is traced; all are compared with torch after the export."""
-    tolerance: float = 1e-3
-    """Largest accepted difference of a float output from torch, relative to that output's largest magnitude."""
     caches: int = 0
     """How many of the last inputs the module takes as one list (k_0, v_0, k_1, ...)."""
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, library
 
 
-@torch.library.custom_op("trt_tts::tensor_scatter", mutates_args=())
+@library.custom_op("trt_tts::tensor_scatter", mutates_args=())
 def tensor_scatter(cache: Tensor, update: Tensor, start: Tensor) -> Tensor:
     """Write `update` [B, H, S, D] into `cache` [B, H, C, D] at positions start[b] .. start[b] + S - 1 (int32 [B])."""
     written = cache.clone()
