@@ -1,4 +1,4 @@
-"""Short-time Fourier transforms as convolutions: no runtime here has the complex operators."""
+"""Short-time Fourier transforms as real products: no runtime here has the complex operators."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ def dft_basis(size: int) -> tuple[Tensor, Tensor]:
 
 
 class InverseSTFT(nn.Module):
-    """Centre-padded inverse STFT: two transposed convolutions divided by the window envelope."""
+    """Centre-padded inverse STFT: one convolution, which sums the overlapping frames, over the window envelope."""
 
-    real_basis: Tensor
-    imaginary_basis: Tensor
+    basis: Tensor
     window_square: Tensor
 
     def __init__(self, sizes: MelConfig, window: Tensor) -> None:
@@ -32,17 +31,19 @@ class InverseSTFT(nn.Module):
         # A real signal's bins 1 .. size/2 - 1 stand for two conjugate ones.
         weight = torch.full((self.size // 2 + 1, 1), 2.0 / self.size, dtype=torch.float64)
         weight[0] = weight[-1] = 1.0 / self.size
-        self.register_buffer("real_basis", (weight * cos * window.double()).float()[:, None])
-        self.register_buffer("imaginary_basis", (-weight * sin * window.double()).float()[:, None])
-        self.register_buffer("window_square", window.square()[None, None])
+        basis = torch.cat([weight * cos, -weight * sin]) * window.double()
+        self.register_buffer("basis", _blocks(basis, self.hop).transpose(0, 1).flip(2).contiguous())
+        self.register_buffer("window_square", _blocks(window.square()[None], self.hop).transpose(0, 1).flip(2))
 
     def forward(self, real: Tensor, imaginary: Tensor) -> Tensor:
         """Two [B, size/2 + 1, F] -> wav [B, (F - 1) * hop]."""
-        wave = F.conv_transpose1d(real, self.real_basis, stride=self.hop)
-        wave = wave + F.conv_transpose1d(imaginary, self.imaginary_basis, stride=self.hop)
-        envelope = F.conv_transpose1d(torch.ones_like(real[:1, :1]), self.window_square, stride=self.hop)
-        half = self.size // 2
-        return (wave[..., half:-half] / envelope[..., half:-half]).squeeze(1)
+        wave = self._overlap_add(torch.cat([real, imaginary], dim=1), self.basis)
+        return wave / self._overlap_add(torch.ones_like(real[:1, :1]), self.window_square)
+
+    def _overlap_add(self, frames: Tensor, basis: Tensor) -> Tensor:
+        """[B, bins, F] by [hop, bins, size / hop] -> [B, (F - 1) * hop], half a frame cut at each end."""
+        blocks = F.conv1d(frames, basis, padding=basis.shape[2] - 1)
+        return blocks.transpose(1, 2).reshape(frames.shape[0], -1)[:, self.size // 2 : -self.size // 2]
 
 
 class LogMel(nn.Module):
@@ -55,12 +56,20 @@ class LogMel(nn.Module):
         super().__init__()
         self.size, self.hop = sizes.n_fft, sizes.hop_length
         cos, sin = dft_basis(self.size)
-        self.register_buffer("basis", (torch.cat([cos, sin]) * window.double()).float()[:, None])
+        self.register_buffer("basis", _blocks(torch.cat([cos, sin]) * window.double(), self.hop))
         self.register_buffer("filterbank", filterbank.t()[None])
 
     def forward(self, wav: Tensor) -> Tensor:
         """[B, samples] -> [B, mels, samples // hop + 1]."""
+        count = wav.shape[1] // self.hop + 1
         padded = F.pad(wav[:, None], (self.size // 2, self.size // 2), mode="reflect")
-        real, imaginary = F.conv1d(padded, self.basis, stride=self.hop).chunk(2, dim=1)
+        padded = padded[..., : (count - 1) * self.hop + self.size]
+        blocks = padded.reshape(wav.shape[0], -1, self.hop).transpose(1, 2)
+        real, imaginary = F.conv1d(blocks, self.basis).chunk(2, dim=1)
         magnitude = torch.sqrt(real.square() + imaginary.square())
         return torch.log(torch.clamp(self.filterbank @ magnitude, min=1e-5))
+
+
+def _blocks(basis: Tensor, hop: int) -> Tensor:
+    """[bins, size] -> float32 [bins, hop, size / hop]: a frame is read as `size / hop` blocks of `hop` samples."""
+    return basis.float().view(basis.shape[0], -1, hop).transpose(1, 2).contiguous()
