@@ -18,17 +18,16 @@ from trt_tts.audio import Audio, Samples
 from trt_tts.cpu.gpt import GptRunner
 from trt_tts.cpu.session import open_session
 from trt_tts.cpu.threads import usable_threads
-from trt_tts.errors import CapacityError, EngineSetError, GenerationError, TrtTtsError, UsageError
-from trt_tts.generation import Generated, Request, Sampling, generate
-from trt_tts.manifest import TEXT_EMBEDDING, TOKENIZER, VOICES, Limits, Manifest
+from trt_tts.errors import EngineSetError, GenerationError, TrtTtsError, UsageError
+from trt_tts.frontend import Frontend
+from trt_tts.generation import Generated, Request, generate
+from trt_tts.manifest import Limits, Manifest
 from trt_tts.model_config import MAX_CANDIDATES, STEPS_PER_SECOND
 from trt_tts.options import SynthesisOptions, require_whole
 from trt_tts.refine import refine_text
-from trt_tts.text.clean import CleanText, clean_text
-from trt_tts.text.prompt import SPEAKER, TRAINED_SPEED, refine_prompt, speech_prompt
-from trt_tts.text.tokenizer import load_tokenizer
+from trt_tts.text.clean import CleanText
+from trt_tts.text.prompt import TRAINED_SPEED, refine_prompt
 from trt_tts.voice import Voice
-from trt_tts.voices import VoiceBook
 
 logger = logging.getLogger("trt_tts")
 BACKENDS = ("auto", "cpu")
@@ -74,18 +73,14 @@ class Engine:
         self._path, self._manifest, self._threads = path, manifest, threads
         self._lock = threading.Lock()
         self._closed = False
-        self._tokenizer = load_tokenizer(path / TOKENIZER, manifest.alphabet)
-        self._book = VoiceBook.load(path / VOICES)
-        self._text_embedding = np.load(path / TEXT_EMBEDDING, mmap_mode="r")
-        limits = manifest.limits
+        limits, gpt = manifest.limits, manifest.config.gpt
+        self._frontend = Frontend(path, gpt, limits.capacity, manifest.prompt, manifest.alphabet)
         self._sessions = {
             name: open_session(path / f"{name}.onnx", threads)
             for name, graph in manifest.graphs.items()
             if graph.resident
         }
-        self._gpt = GptRunner(
-            self._sessions["gpt"], manifest.config.gpt, limits.max_batch, limits.capacity, limits.prefill_chunk
-        )
+        self._gpt = GptRunner(self._sessions["gpt"], gpt, limits.max_batch, limits.capacity, limits.prefill_chunk)
         self.info = EngineInfo(
             path=path,
             backend=manifest.backend,
@@ -98,7 +93,7 @@ class Engine:
             memory=MemoryInfo(
                 weights=sum(sum(graph.weight_bytes.values()) for graph in manifest.graphs.values() if graph.resident),
                 kv_cache=self._gpt.cache.bytes,
-                text_embedding=int(self._text_embedding.nbytes),
+                text_embedding=int(self._frontend.text_embedding.nbytes),
             ),
         )
         """Backend and why, precision, memory, limits; an `EngineInfo`."""
@@ -145,7 +140,7 @@ class Engine:
     @property
     def voices(self) -> dict[str, Voice]:
         """The set's named voices; the first is the default."""
-        return dict(self._book.voices)
+        return dict(self._frontend.book.voices)
 
     def synthesize(self, text: str, options: SynthesisOptions | None = None, **overrides: Any) -> Audio:
         """Speak a text.
@@ -196,7 +191,7 @@ class Engine:
 
     def warm_up(self) -> Audio:
         """Run every resident graph once, so that the first real call is as fast as the next; returns what it spoke."""
-        return self.synthesize("a", voice=self._any_voice(), max_steps=8, min_steps=8, seed=0)
+        return self.synthesize("a", voice=self._frontend.any_voice(), max_steps=8, min_steps=8, seed=0)
 
     def random_voice(self, seed: int) -> Voice:
         """A voice drawn from the checkpoint's speaker statistics, a fixed function of `seed`.
@@ -204,7 +199,7 @@ class Engine:
         Raises:
             VoiceError: the checkpoint came without statistics, or the seed is out of range.
         """
-        return self._book.random(seed)
+        return self._frontend.book.random(seed)
 
     def close(self) -> None:
         """Release the graphs and buffers; later calls raise. Closing again does nothing."""
@@ -213,7 +208,7 @@ class Engine:
                 return
             self._closed = True
             self._sessions.clear()
-            del self._gpt, self._text_embedding
+            del self._gpt, self._frontend
 
     def __enter__(self) -> Self:
         return self
@@ -227,51 +222,27 @@ class Engine:
         if self._closed:
             raise TrtTtsError("this engine is closed; load it again with Engine.load")
 
-    def _any_voice(self) -> Voice:
-        if self._book.voices or self._book.statistics:
-            return self._book.default()
-        return Voice.from_vector(np.ones(self._manifest.config.gpt.hidden_size))
-
     def _prepare(self, text: str, options: SynthesisOptions) -> tuple[CleanText, Request]:
         seed = secrets.randbits(32) if options.seed is None else options.seed
-        voice = self._book.resolve(options.voice, self._manifest.config.gpt.hidden_size)
-        clean = clean_text(text, self._tokenizer, options.normalize)
+        clean = self._frontend.clean(text, options.normalize)
         if options.refine:
             clean = self._refine(clean, options, seed)
-        prompt = speech_prompt(clean.text, options.speed, self._manifest.prompt)
-        ids = np.array(self._tokenizer.encode(prompt))
-        embedded = self._text_embedding[ids].astype(np.float32)
-        embedded[ids == self._tokenizer.special(SPEAKER)] = voice.normalised()
-        room = self._room(len(ids), max(options.min_steps, 1))
-        request = Request(
-            embedded=embedded,
-            codes=np.zeros((len(ids), self._manifest.config.gpt.num_vq), np.int32),
-            is_code=np.zeros(len(ids), np.bool_),
-            sampling=Sampling(options.temperature, options.top_p, options.top_k, options.repetition_penalty),
-            seed=seed,
-            segment=0,
-            max_steps=min(options.max_steps or room, room),
-            min_steps=options.min_steps,
-        )
+        request = self._frontend.request(clean, options, seed)
         return CleanText(clean.text, (*clean.warnings, *self._option_warnings(options))), request
-
-    def _room(self, prompt: int, least: int) -> int:
-        capacity = self._manifest.limits.capacity
-        if capacity - prompt < least:
-            raise CapacityError(
-                f"{prompt} tokens of text and at least {least} steps do not fit this engine set's {capacity} positions "
-                f"per sequence. Split the text, lower min_steps, or build a set with a larger --max-seconds"
-            )
-        return capacity - prompt
 
     def _refine(self, clean: CleanText, options: SynthesisOptions, seed: int) -> CleanText:
         prompt = refine_prompt(clean.text, options.oral, options.laugh, options.pause)
         refined = refine_text(
-            self._gpt, self._session_on_demand("text_head"), self._text_embedding, self._tokenizer, prompt, seed
+            self._gpt,
+            self._session_on_demand("text_head"),
+            self._frontend.text_embedding,
+            self._frontend.tokenizer,
+            prompt,
+            seed,
         )
         if not any(c.isalnum() for c in refined):
             return CleanText(clean.text, (*clean.warnings, "the refine pass returned no text; spoke the original"))
-        again = clean_text(refined, self._tokenizer, options.normalize)
+        again = self._frontend.clean(refined, options.normalize)
         return CleanText(again.text, (*clean.warnings, *again.warnings))
 
     def _option_warnings(self, options: SynthesisOptions) -> list[str]:

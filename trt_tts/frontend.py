@@ -1,0 +1,74 @@
+"""Texts and options -> requests for the decode loop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from trt_tts.errors import CapacityError
+from trt_tts.generation import Request, Sampling
+from trt_tts.manifest import TEXT_EMBEDDING, TOKENIZER, VOICES
+from trt_tts.model_config import GptConfig
+from trt_tts.options import SynthesisOptions
+from trt_tts.text.clean import CleanText, clean_text
+from trt_tts.text.prompt import SPEAKER, speech_prompt
+from trt_tts.text.tokenizer import load_tokenizer
+from trt_tts.voice import Voice
+from trt_tts.voices import VoiceBook
+
+
+class Frontend:
+    """The tokenizer, voices and text embedding of a set, and what they make of a text."""
+
+    def __init__(self, folder: Path, sizes: GptConfig, capacity: int, prompt: str | None, alphabet: str | None) -> None:
+        self.sizes, self.capacity, self.prompt = sizes, capacity, prompt
+        self.tokenizer = load_tokenizer(folder / TOKENIZER, alphabet)
+        self.book = VoiceBook.load(folder / VOICES)
+        self.text_embedding = np.load(folder / TEXT_EMBEDDING, mmap_mode="r")
+
+    def clean(self, text: str, normalize: bool) -> CleanText:
+        """The text as this voice speaks it.
+
+        Raises:
+            TextError: it cannot.
+        """
+        return clean_text(text, self.tokenizer, normalize)
+
+    def request(self, clean: CleanText, options: SynthesisOptions, seed: int) -> Request:
+        """What the decode loop needs to speak a cleaned text.
+
+        Raises:
+            VoiceError: no such voice.
+            CapacityError: the text is longer than the set was built for.
+        """
+        voice = self.book.resolve(options.voice, self.sizes.hidden_size)
+        prompt = speech_prompt(clean.text, options.speed, self.prompt)
+        ids = np.array(self.tokenizer.encode(prompt))
+        embedded = self.text_embedding[ids].astype(np.float32)
+        embedded[ids == self.tokenizer.special(SPEAKER)] = voice.normalised()
+        room = self._room(len(ids), max(options.min_steps, 1))
+        return Request(
+            embedded=embedded,
+            codes=np.zeros((len(ids), self.sizes.num_vq), np.int32),
+            is_code=np.zeros(len(ids), np.bool_),
+            sampling=Sampling(options.temperature, options.top_p, options.top_k, options.repetition_penalty),
+            seed=seed,
+            segment=0,
+            max_steps=min(options.max_steps or room, room),
+            min_steps=options.min_steps,
+        )
+
+    def any_voice(self) -> Voice:
+        """The default voice, or some voice where the set has none."""
+        if self.book.voices or self.book.statistics:
+            return self.book.default()
+        return Voice.from_vector(np.ones(self.sizes.hidden_size))
+
+    def _room(self, prompt: int, least: int) -> int:
+        if self.capacity - prompt < least:
+            raise CapacityError(
+                f"{prompt} tokens of text and at least {least} steps do not fit this engine set's {self.capacity} "
+                f"positions per sequence. Split the text, lower min_steps, or build a set with a larger --max-seconds"
+            )
+        return self.capacity - prompt
