@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -48,8 +49,9 @@ class Checkpoint:
 
     path: Path
     config: ModelConfig
-    tensors: dict[str, dict[str, Array]]
-    """Per part ("gpt", "embed", "decoder", "dvae", "vocos"): tensor name -> array."""
+    tensors: Mapping[str, dict[str, Array]]
+    """Per part ("gpt", "embed", "decoder", "dvae", "vocos"): tensor name -> array. Read anew at each access: in float32
+    the published weights are 1.4 GB, and no graph needs all of them."""
     hashes: dict[str, str]
     """sha256 of every file that was read, by path inside the folder."""
     voices: dict[str, Voice]
@@ -65,6 +67,30 @@ class Checkpoint:
         return self.path.name
 
 
+class _Parts(Mapping[str, dict[str, Array]]):
+    """The tensor files of a checkpoint."""
+
+    def __init__(self, path: Path, config: ModelConfig) -> None:
+        self._path, self._shapes = path, expected_shapes(config)
+
+    def __getitem__(self, part: str) -> dict[str, Array]:
+        return _fold_weight_norm(_read_tensors(self._path / TENSOR_FILES[part], self._shapes[part]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shapes)
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def check(self, part: str) -> None:
+        """Raises CheckpointError unless the file holds every tensor; warns of others."""
+        file, wanted = self._path / TENSOR_FILES[part], self._shapes[part]
+        _fold_weight_norm(_read_tensors(file, wanted))
+        unexpected = sorted(_names_in(file) - wanted.keys() - _IGNORED)
+        if unexpected:
+            warnings.warn(f"{file}: ignoring unexpected tensors {_some(unexpected)}", stacklevel=2)
+
+
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read and check everything a build needs from `path`.
 
@@ -77,10 +103,9 @@ def load_checkpoint(path: Path) -> Checkpoint:
     hashes = _hash_files(path, extras)
     config = _model_config(path, extras)
     _check_tokenizer(path, config.gpt)
-    tensors = {}
-    for part, shapes in expected_shapes(config).items():
-        file = path / TENSOR_FILES[part]
-        tensors[part] = _fold_weight_norm(_read_tensors(file, shapes))
+    tensors = _Parts(path, config)
+    for part in tensors:
+        tensors.check(part)
     voices = _named_voices(path, extras, config.gpt.hidden_size)
     statistics = _speaker_statistics(path, extras, config.gpt.hidden_size)
     prompt, alphabet = (_text(path, extras, key) for key in ("prompt", "alphabet"))
@@ -266,14 +291,18 @@ def _read_tensors(file: Path, shapes: dict[str, Shape]) -> dict[str, Array]:
             missing = sorted(shapes.keys() - names)
             if missing:
                 raise CheckpointError(f"{file}: {len(missing)} tensors are missing: {_some(missing)}")
-            unexpected = sorted(names - shapes.keys() - _IGNORED)
-            if unexpected:
-                warnings.warn(f"{file}: ignoring unexpected tensors {_some(unexpected)}", stacklevel=2)
             for name, shape in shapes.items():
                 tensors[name] = _checked(handle.get_tensor(name), shape, f"{file}: tensor {name}")
     except (SafetensorError, TypeError, OSError) as error:
         raise CheckpointError(f"{file} is truncated or no safetensors file ({error}). Download it again") from error
     return tensors
+
+
+def _names_in(file: Path) -> set[str]:
+    from safetensors import safe_open
+
+    with safe_open(file, framework="numpy") as handle:
+        return set(handle.keys())
 
 
 def _some(names: list[str]) -> str:

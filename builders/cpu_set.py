@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,38 +13,27 @@ import onnx
 from trt_tts.cpu.session import MINIMUM_RUNTIME
 from trt_tts.engine import Engine
 from trt_tts.errors import ExportError, UsageError
-from trt_tts.files import new_folder, require_free_space, sha256_of
+from trt_tts.files import new_folder, require_free_space
 from trt_tts.manifest import (
-    TEXT_EMBEDDING,
-    VOICES,
     CheckpointInfo,
-    FileInfo,
-    GraphInfo,
     Limits,
     Manifest,
     Target,
-    TensorInfo,
 )
-from trt_tts.manifest import TOKENIZER as SET_TOKENIZER
-from trt_tts.model_config import STEPS_PER_SECOND, ModelConfig
+from trt_tts.model_config import ModelConfig
 from trt_tts.version import __version__
-from trt_tts.voices import VoiceBook
 
-from .checkpoint import TOKENIZER, Checkpoint
-from .export import ExportReport, export_graph, graph_files, save_model
+from .checkpoint import Checkpoint
+from .engine_set import bytes_needed, describe_graph, hash_files, write_tables
+from .export import export_graph, save_model
+from .free_memory import free_memory
 from .graphs.registry import GRAPHS
+from .limits import PREFILL_CHUNK, capacity_for, require_limits
 from .quantize import BITS, quantize_linears
 
 PRECISIONS = ("fp32", *BITS)
-DEFAULT_CAPACITY = 2048
-PROMPT_ROOM = 256
-"""Positions that --max-seconds leaves for the prompt."""
-CAPACITY_STEP = 64
-LARGEST_BATCH = 64
-PREFILL_CHUNK = 128
 LINEARS_PER_LAYER = 4
 QUIETEST = 1e-5
-LONGEST_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -66,26 +53,7 @@ class CpuBuild:
             raise UsageError(
                 f"precision {self.precision!r} is not built for the CPU backend; allowed: {', '.join(PRECISIONS)}"
             )
-        if not 1 <= self.max_batch <= LARGEST_BATCH:
-            raise UsageError(f"max-batch is {self.max_batch}; allowed: 1 to {LARGEST_BATCH}")
-        if self.max_seconds is not None and not 1 <= self.max_seconds <= LONGEST_SECONDS:
-            raise UsageError(f"max-seconds is {self.max_seconds}; allowed: 1 to {LONGEST_SECONDS}")
-
-    def capacity(self, config: ModelConfig) -> int:
-        """Key-value positions per sequence: the prompt's room and the steps of `max_seconds`.
-
-        Raises:
-            UsageError: the model's positions do not reach that far.
-        """
-        most = config.gpt.max_position_embeddings
-        if self.max_seconds is None:
-            return min(DEFAULT_CAPACITY, most)
-        wanted = PROMPT_ROOM + int(np.ceil(self.max_seconds * STEPS_PER_SECOND))
-        rounded = -(-wanted // CAPACITY_STEP) * CAPACITY_STEP
-        if rounded > most:
-            longest = (most - PROMPT_ROOM) / STEPS_PER_SECOND
-            raise UsageError(f"max-seconds is {self.max_seconds:g}; this model's positions allow at most {longest:.0f}")
-        return rounded
+        require_limits(self.max_batch, self.max_seconds)
 
 
 def build_cpu_set(
@@ -109,8 +77,8 @@ def build_cpu_set(
         ExportError: a graph does not compute what the checkpoint computes.
         TrtTtsError: the disk is too small.
     """
-    capacity = build.capacity(checkpoint.config)
-    require_free_space(target, _bytes_needed(checkpoint))
+    capacity = capacity_for(checkpoint.config, build.max_seconds)
+    require_free_space(target, bytes_needed(checkpoint.config))
     with new_folder(target, force, Manifest.marks) as folder:
         graphs = {}
         for name, entry in GRAPHS.items():
@@ -121,9 +89,10 @@ def build_cpu_set(
                 model = quantize_linears(onnx.load(folder / f"{name}.onnx"), build.precision)
                 _require_quantized(model, checkpoint.config)
                 save_model(model, folder, name)
-            graphs[name] = describe_graph(folder, name, entry.resident, report)
+            graphs[name] = describe_graph(folder, name, entry.resident, report.error)
+            free_memory()
         progress("writing tables and hashes")
-        _write_tables(checkpoint, folder)
+        write_tables(checkpoint, folder)
         manifest = Manifest(
             product_version=__version__,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -136,7 +105,7 @@ def build_cpu_set(
             prompt=checkpoint.prompt,
             alphabet=checkpoint.alphabet,
             graphs=graphs,
-            files={file.name: FileInfo(file.stat().st_size, sha256_of(file)) for file in sorted(folder.iterdir())},
+            files=hash_files(folder),
         )
         manifest.save(folder)
         progress("speaking a test")
@@ -157,45 +126,6 @@ def _self_test(folder: Path) -> None:
         samples = engine.warm_up().samples
     if not np.isfinite(samples).all() or np.abs(samples).max() < QUIETEST:
         raise ExportError("the built set speaks silence or noise that is not finite; nothing was written")
-
-
-def describe_graph(folder: Path, name: str, resident: bool, report: ExportReport) -> GraphInfo:
-    """Read back from the file what a graph holds."""
-    model = onnx.load(folder / f"{name}.onnx", load_external_data=False)
-    weights: Counter[str] = Counter()
-    for tensor in model.graph.initializer:
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)
-        weights[str(dtype)] += int(np.prod(tensor.dims, dtype=np.int64)) * dtype.itemsize
-    return GraphInfo(
-        files=tuple(file.name for file in graph_files(folder, name)),
-        resident=resident,
-        inputs=tuple(_tensor(value) for value in model.graph.input),
-        outputs=tuple(_tensor(value) for value in model.graph.output),
-        operators=dict(sorted(Counter(node.op_type for node in model.graph.node).items())),
-        weight_bytes=dict(weights),
-        export_error=report.error,
-    )
-
-
-def _tensor(value: onnx.ValueInfoProto) -> TensorInfo:
-    kind = value.type.tensor_type
-    shape = tuple(dim.dim_param or dim.dim_value for dim in kind.shape.dim)
-    return TensorInfo(value.name, str(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type)), shape)
-
-
-def _write_tables(checkpoint: Checkpoint, folder: Path) -> None:
-    shutil.copyfile(checkpoint.path / TOKENIZER, folder / SET_TOKENIZER)
-    VoiceBook(checkpoint.voices, checkpoint.statistics).save(folder / VOICES)
-    table = checkpoint.tensors["embed"]["emb_text.weight"]
-    with np.errstate(over="ignore"):
-        half = table.astype(np.float16)
-    # Checkpoints stored as float16 lose nothing in the half-sized table.
-    np.save(folder / TEXT_EMBEDDING, half if np.array_equal(half.astype(np.float32), table) else table)
-
-
-def _bytes_needed(checkpoint: Checkpoint) -> int:
-    """Twice the float32 tensors: a quantized graph is written beside its export."""
-    return 2 * sum(tensor.nbytes for part in checkpoint.tensors.values() for tensor in part.values())
 
 
 def _runtime() -> str:

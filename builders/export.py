@@ -50,11 +50,12 @@ def export_graph(graph: Graph, folder: Path) -> ExportReport:
     """
     model = _to_onnx(graph)
     _check_operators(graph.name, model)
-    file = save_model(model, folder, graph.name)
+    file, nodes = save_model(model, folder, graph.name), len(model.graph.node)
+    del model  # its weights are in memory twice otherwise while the results are compared
     error, mismatches = _compare(graph, file)
     report = ExportReport(
         name=graph.name,
-        nodes=len(model.graph.node),
+        nodes=nodes,
         bytes=sum(part.stat().st_size for part in graph_files(folder, graph.name)),
         error=error,
         mismatches=mismatches,

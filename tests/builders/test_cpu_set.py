@@ -1,14 +1,11 @@
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trt_tts import Audio, Engine, ExportError, TrtTtsError, UsageError
 from trt_tts.builders import cpu_set
 from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
 from trt_tts.manifest import Manifest
-from trt_tts.model_config import STEPS_PER_SECOND, ModelConfig
 
 
 def test_manifest_records_what_the_set_was_built_from(demo, demo_int8_set):
@@ -81,20 +78,6 @@ def test_full_disk_is_found_before_anything_is_written(tiny, tmp_path, monkeypat
 def test_wrong_requests_name_the_value(wrong):
     with pytest.raises(UsageError, match=str(next(iter(wrong.values())))):
         CpuBuild(**wrong)
-
-
-@given(st.floats(1, 60))
-def test_capacity_holds_the_seconds_and_a_prompt(seconds):
-    capacity = CpuBuild(max_seconds=seconds).capacity(ModelConfig())
-    assert capacity >= seconds * STEPS_PER_SECOND + 256
-    assert capacity % 64 == 0
-    assert capacity < seconds * STEPS_PER_SECOND + 256 + 65
-
-
-def test_capacity_beyond_the_models_positions_says_how_far_they_reach():
-    with pytest.raises(UsageError, match="at most 82"):
-        CpuBuild(max_seconds=100).capacity(ModelConfig())
-    assert CpuBuild().capacity(ModelConfig()) == 2048
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan])
