@@ -1,0 +1,65 @@
+"""What the NVIDIA driver says about the GPU here (NVML)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """What the driver says about one GPU: bytes, bits and MHz; None where it does not say."""
+
+    name: str
+    memory: int
+    used: int
+    compute_capability: str
+    driver: str
+    bus_width: int | None = None
+    memory_clock_mhz: int | None = None
+
+    @property
+    def bandwidth_gbs(self) -> float | None:
+        """Peak of the memory, 1e9 bytes/s: NVML's clock counts half the data rate, for GDDR5 and GDDR6 alike."""
+        if self.bus_width is None or self.memory_clock_mhz is None:
+            return None
+        return 2 * self.memory_clock_mhz * self.bus_width / 8 / 1000
+
+
+def read_gpu(device: int = 0) -> GpuReading | None:
+    """GPU number `device` of this machine, None where nvidia-ml-py, the driver or the GPU is missing."""
+    try:
+        import pynvml
+    except ImportError:
+        return None
+    try:
+        pynvml.nvmlInit()
+        try:
+            return _read(pynvml, device)
+        finally:
+            pynvml.nvmlShutdown()
+    except pynvml.NVMLError:
+        return None
+
+
+def _read(nvml: Any, device: int) -> GpuReading:
+    handle = nvml.nvmlDeviceGetHandleByIndex(device)
+    memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+    major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
+
+    def optional(ask: Callable[[], int]) -> int | None:
+        try:
+            return ask() or None
+        except (AttributeError, nvml.NVMLError):  # an older nvidia-ml-py lacks the function, an older driver refuses it
+            return None
+
+    return GpuReading(
+        name=nvml.nvmlDeviceGetName(handle),
+        memory=memory.total,
+        used=memory.used,
+        compute_capability=f"{major}.{minor}",
+        driver=nvml.nvmlSystemGetDriverVersion(),
+        bus_width=optional(lambda: nvml.nvmlDeviceGetMemoryBusWidth(handle)),
+        memory_clock_mhz=optional(lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM)),
+    )
