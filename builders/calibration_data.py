@@ -1,0 +1,59 @@
+"""Reads calibration.json: the activation scales of a checkpoint's linears."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from trt_tts.errors import UsageError
+from trt_tts.files import read_json
+
+from .checkpoint import Checkpoint
+
+DEFAULT_FILE = Path("calibration.json")
+CALIBRATION_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What a calibration run found."""
+
+    method: str
+    checkpoint: dict[str, str]
+    """sha256 of the checkpoint's files."""
+    scales: dict[str, float]
+    """Linear of the `gpt` graph, by node name -> scale of its input: the value that 127 stands for, divided by 127."""
+
+
+def load_calibration(file: Path, checkpoint: Checkpoint) -> Calibration:
+    """Read a file for the checkpoint it was made from.
+
+    Raises:
+        UsageError: it is missing, damaged, or was made from another checkpoint.
+    """
+    if not file.is_file():
+        raise UsageError(
+            f"INT8 needs a calibration, and there is no {file}. Make one: trt-tts calibrate --dataset corpus/ "
+            f"-o {file}. Or build with --precision fp16"
+        )
+    data = read_json(file, UsageError)
+    if data.get("version") != CALIBRATION_VERSION:
+        raise UsageError(
+            f"{file} has version {data.get('version')!r}; this program reads {CALIBRATION_VERSION}. Calibrate anew"
+        )
+    try:
+        calibration = Calibration(str(data["method"]), dict(data["checkpoint"]), _scales(data["scales"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"{file} is no calibration file ({error}). Calibrate anew") from error
+    changed = [name for name, digest in checkpoint.hashes.items() if calibration.checkpoint.get(name) != digest]
+    if changed:
+        raise UsageError(
+            f"{file} was made from another checkpoint than {checkpoint.path}: {changed[0]} differs. Calibrate this "
+            f"one: trt-tts calibrate --checkpoint {checkpoint.path} -o {file}"
+        )
+    return calibration
+
+
+def _scales(data: dict[str, Any]) -> dict[str, float]:
+    return {name: float(scale) for name, scale in data.items()}

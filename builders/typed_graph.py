@@ -1,0 +1,97 @@
+"""FP32 graph -> the graph a plan is built from: precision, Q/DQ, fixed cache capacity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+
+from trt_tts.errors import UsageError
+
+from .calibration_data import Calibration
+from .export import save_model
+from .precision import GEMMS, Typing, to_half
+from .precision_map import PrecisionMap
+from .qdq import insert_qdq
+
+CAPACITY_AXIS = "C"
+
+
+@dataclass(frozen=True)
+class TypeRequest:
+    """How a graph is to be typed."""
+
+    precision: str
+    rules: PrecisionMap
+    calibration: Calibration | None
+    capacity: int
+    fp32_products: bool
+    """Whether the card and builder can run matrix products in FP32."""
+
+
+@dataclass(frozen=True)
+class TypedGraph:
+    """A typed graph on disk."""
+
+    file: Path
+    typing: Typing
+    int8: tuple[str, ...]
+    """Linears in INT8."""
+
+
+def write_typed(name: str, source: Path, folder: Path, request: TypeRequest, ranges: dict[str, float]) -> TypedGraph:
+    """Type `source` and write it to `folder`.
+
+    Raises:
+        UsageError: the precision map names nodes that are not there, or types that they cannot have.
+        ExportError: a cache does not fit FP16, or the calibration does not belong to the graph.
+    """
+    _check_rules(name, source, request)
+    if request.precision == "fp32":
+        model, typing = onnx.load(source), Typing((), (), {})
+    else:
+        model, typing = to_half(source, request.rules, ranges)
+    scales = _int8_scales(request) if name == "gpt" else {}
+    if scales:
+        model = insert_qdq(model, scales)
+    _fix_capacity(model, request.capacity)
+    file = save_model(model, folder, name)
+    return TypedGraph(file, typing, tuple(scales))
+
+
+def _check_rules(name: str, source: Path, request: TypeRequest) -> None:
+    nodes = onnx.load(source, load_external_data=False).graph.node
+    unused = request.rules.unused([node.name for node in nodes])
+    if unused:
+        raise UsageError(
+            f"the precision map's pattern {unused[0]!r} matches no node of {name}; `trt-tts inspect --nodes` on a "
+            f"set lists them"
+        )
+    for node in nodes:
+        pinned = request.rules.of(node.name)
+        if pinned == "fp32" and node.op_type in GEMMS and not request.fp32_products:
+            raise UsageError(
+                f"the precision map pins {node.name} to fp32; TensorRT-RTX compiles no FP32 matrix product for this "
+                f"card. Allowed: fp16, int8"
+            )
+        if pinned == "int8" and (request.calibration is None or node.name not in request.calibration.scales):
+            raise UsageError(
+                f"the precision map pins {node.name} to int8, which the calibration does not cover. "
+                f"Calibrate: trt-tts calibrate --dataset corpus/"
+            )
+
+
+def _int8_scales(request: TypeRequest) -> dict[str, float]:
+    """Every calibrated linear with `int8`, the pinned ones with any other precision."""
+    scales = request.calibration.scales if request.calibration else {}
+    wanted = (None, "int8") if request.precision == "int8" else ("int8",)
+    return {node: scale for node, scale in scales.items() if request.rules.of(node) in wanted}
+
+
+def _fix_capacity(model: onnx.ModelProto, capacity: int) -> None:
+    """TensorRT wants the length of a key-value cache at build time."""
+    for value in (*model.graph.input, *model.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param == CAPACITY_AXIS:
+                dim.dim_value = capacity
