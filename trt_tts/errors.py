@@ -33,6 +33,10 @@ class ExportError(TrtTtsError):
     """An exported graph does not compute what the checkpoint computes, or could not be written."""
 
 
+class BuildError(TrtTtsError):
+    """TensorRT could not build an engine, or built something else than was asked for."""
+
+
 class EngineSetError(TrtTtsError):
     """The engine-set folder is incomplete, damaged, or made for something else."""
 

@@ -1,0 +1,85 @@
+"""Runs `plan_worker` and turns what it says into progress, a log and errors."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from trt_tts.errors import BuildError
+
+from .build_log import LogLine, cause_of, fold
+from .plan_job import PlanJob, PlanReport
+
+Progress = Callable[[str], None]
+_KILLED = (-9, 137)
+
+
+def run_plan_job(job: PlanJob, log: Path, progress: Progress) -> PlanReport:
+    """Build one plan in a process of its own.
+
+    Args:
+        job: what to build.
+        log: file that gets the folded log.
+        progress: called with a line as the builder goes on.
+
+    Raises:
+        BuildError: names the graph, the cause and what to do next.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = Path(folder) / "job.json", Path(folder) / "report.json"
+        job.save(files[0])
+        lines, code, errors = _run(job, files, progress)
+        log.write_text("\n".join(fold(lines)) + "\n", "utf-8")
+        if code == 0:
+            return PlanReport.load(files[1])
+    if code in _KILLED:
+        raise BuildError(
+            f"building {job.graph} was stopped by the system, as happens when memory runs out. Close other programs "
+            f"and build again"
+        )
+    if not any(line.severity == "error" for line in lines) and errors:
+        raise BuildError(f"building {job.graph} failed: {errors.strip().splitlines()[-1]}")
+    raise BuildError(f"building {job.graph} for {_target(job)} failed: {cause_of(lines)}")
+
+
+def _run(job: PlanJob, files: tuple[Path, Path], progress: Progress) -> tuple[list[LogLine], int, str]:
+    command = [sys.executable, "-m", "trt_tts.builders.plan_worker", *map(str, files)]
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+    if job.device:
+        environment["CUDA_VISIBLE_DEVICES"] = str(job.device)
+    lines: list[LogLine] = []
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, encoding="utf-8", errors="replace", env=environment
+        )
+        try:
+            for text in process.stdout or ():
+                _handle(text, job.graph, lines, progress)
+            code = process.wait()
+        finally:
+            if process.poll() is None:  # Ctrl-C: the worker must not outlive the command
+                process.kill()
+                process.wait()
+        errors.seek(0)
+        return lines, code, errors.read()
+
+
+def _handle(text: str, graph: str, lines: list[LogLine], progress: Progress) -> None:
+    try:
+        event = json.loads(text)
+    except ValueError:  # a library printed something of its own
+        lines.append(LogLine("info", text.rstrip()))
+        return
+    if event["kind"] == "log":
+        lines.append(LogLine(event["severity"], event["text"]))
+    else:
+        progress(f"building {graph} {event['done']}/{event['steps']}")
+
+
+def _target(job: PlanJob) -> str:
+    return f"compute capability {job.compute_capability}" if job.compute_capability else f"GPU {job.device}"

@@ -1,0 +1,133 @@
+"""Runs a finished plan on the GPU, for the self-test: one call at a time, nothing hidden behind streams."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from trt_tts.errors import BuildError, MissingDependencyError
+from trt_tts.flavour import Flavour
+from trt_tts.model_config import GptConfig
+from trt_tts.selftest import Case, Feed
+
+_CACHE = re.compile(r"[kv]_\d+")
+
+
+class PlanRunner:
+    """One deserialized plan with one context; close it to free the card's memory."""
+
+    def __init__(
+        self, flavour: Flavour, plan: Path, profiles: tuple[str, ...], sizes: GptConfig, capacity: int
+    ) -> None:
+        """Open `plan`.
+
+        Raises:
+            MissingDependencyError: Polygraphy is missing.
+            BuildError: TensorRT refuses the plan.
+        """
+        try:
+            from polygraphy import cuda
+        except ImportError as error:
+            raise MissingDependencyError(
+                f"polygraphy is needed to test a set on a GPU. Install it with: pip install polygraphy ({error})"
+            ) from error
+        self._cuda, self._trt = cuda, flavour.module
+        self._profiles, self._sizes, self._capacity = profiles, sizes, capacity
+        self._stream = cuda.Stream()
+        self._logger = flavour.module.Logger(flavour.module.Logger.ERROR)
+        self._runtime = flavour.module.Runtime(self._logger)
+        self._engine = self._runtime.deserialize_cuda_engine(plan.read_bytes())
+        if self._engine is None:
+            raise BuildError(f"{flavour} cannot open {plan}. Build the set again on this machine")
+        self._context = self._engine.create_execution_context()
+        if self._context is None:
+            raise BuildError(f"{flavour} cannot run {plan.name}: not enough GPU memory. Close other programs")
+        names = [self._engine.get_tensor_name(i) for i in range(self._engine.num_io_tensors)]
+        inputs = flavour.module.TensorIOMode.INPUT
+        self._inputs = [name for name in names if self._engine.get_tensor_mode(name) == inputs]
+        self._outputs = [name for name in names if name not in self._inputs]
+
+    def execute(self, case: Case) -> tuple[Feed, ...]:
+        """The results of a case's calls, caches left out.
+
+        Raises:
+            BuildError: TensorRT refuses a shape or fails.
+        """
+        index = self._profiles.index(case.profile)
+        if not self._context.set_optimization_profile_async(index, self._stream.ptr):
+            raise BuildError(f"profile {case.profile} of {case.graph} cannot be selected")
+        self._stream.synchronize()
+        caches = self._fill_caches(case)
+        try:
+            return tuple(self._call(call, caches) for call in case.calls)
+        finally:
+            for buffer in caches.values():
+                buffer.free()
+
+    def seconds_per_call(self, case: Case, repeats: int = 20) -> float:
+        """Median time of a case's last call, transfers included."""
+        times = []
+        for _ in range(repeats):
+            started = time.perf_counter()
+            self.execute(Case(**{**vars(case), "calls": case.calls[-1:]}))
+            times.append(time.perf_counter() - started)
+        return float(np.median(times))
+
+    def _fill_caches(self, case: Case) -> dict[str, Any]:
+        rows = len(case.calls[0].get("start", ()))
+        heads, width = self._sizes.num_attention_heads, self._sizes.head_dim
+        caches = {}
+        for i, name in enumerate(name for name in self._inputs if _CACHE.fullmatch(name)):
+            values = case.cache(i, rows, heads, self._capacity, width).astype(self._dtype(name))
+            caches[name] = self._upload(values)
+        return caches
+
+    def _call(self, feed: Feed, caches: dict[str, Any]) -> Feed:
+        buffers = {name: self._upload(value.astype(self._dtype(name))) for name, value in feed.items()}
+        try:
+            for name, buffer in (buffers | caches).items():
+                if not self._context.set_input_shape(name, buffer.shape):
+                    raise BuildError(f"shape {buffer.shape} of {name} is outside the plan's profile")
+                self._context.set_tensor_address(name, buffer.ptr)
+            results = {}
+            for name in self._outputs:
+                cache = caches.get(name.removesuffix("_out")) if name.endswith("_out") else None
+                if cache is None:
+                    shape = tuple(self._context.get_tensor_shape(name))
+                    cache = results[name] = buffers[name] = self._cuda.DeviceArray(shape, self._dtype(name))
+                # A cache's output is the cache itself: TensorRT writes the new rows in place.
+                self._context.set_tensor_address(name, cache.ptr)
+            if not self._context.execute_async_v3(self._stream.ptr):
+                raise BuildError("TensorRT failed while running a plan; its log above says why")
+            self._stream.synchronize()
+            return {name: buffer.numpy() for name, buffer in results.items()}
+        finally:
+            for buffer in buffers.values():
+                buffer.free()
+
+    def _upload(self, values: Any) -> Any:
+        array = np.ascontiguousarray(values)
+        buffer = self._cuda.DeviceArray(array.shape, array.dtype)
+        buffer.copy_from(array, stream=None)
+        return buffer
+
+    def _dtype(self, name: str) -> Any:
+        return np.dtype(self._trt.nptype(self._engine.get_tensor_dtype(name)))
+
+    def close(self) -> None:
+        """Free the plan's memory."""
+        self._context = self._engine = self._runtime = None
+        self._stream.free()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

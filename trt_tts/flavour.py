@@ -1,0 +1,96 @@
+"""TensorRT in the two packages it comes as. This is the only module that knows which one is loaded.
+
+`tensorrt` 10.15 to 11 builds on the GPU it will run on. `tensorrt_rtx` also builds ahead of time, without a GPU.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from trt_tts.errors import MissingDependencyError, UsageError
+
+TENSORRT, TENSORRT_RTX = "tensorrt", "tensorrt_rtx"
+FLAVOURS = (TENSORRT, TENSORRT_RTX)
+_DISTRIBUTIONS = {
+    TENSORRT: ("tensorrt", "tensorrt-cu13", "tensorrt-cu12"),
+    TENSORRT_RTX: ("tensorrt-rtx",),
+}
+INSTALL = {
+    TENSORRT: f"{sys.executable} -m pip install tensorrt cuda-bindings nvidia-ml-py",
+    TENSORRT_RTX: f"{sys.executable} -m pip install tensorrt-rtx",
+}
+
+
+@dataclass(frozen=True)
+class Flavour:
+    """A loaded TensorRT."""
+
+    package: str
+    """Its import name, one of `FLAVOURS`."""
+    version: str
+    module: Any
+
+    @property
+    def builds_ahead(self) -> bool:
+        """Whether it builds for a card that is not here."""
+        return self.package == TENSORRT_RTX
+
+    def __str__(self) -> str:
+        return f"{self.package} {self.version}"
+
+
+def installed_version(package: str) -> str | None:
+    """The installed release of a flavour, without importing it; None where there is none."""
+    for distribution in _DISTRIBUTIONS[package]:
+        try:
+            return importlib.metadata.version(distribution)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return None
+
+
+def load_flavour(package: str) -> Flavour:
+    """Import a flavour.
+
+    Raises:
+        UsageError: there is no such flavour.
+        MissingDependencyError: it is not installed, or its libraries cannot be loaded.
+    """
+    if package not in FLAVOURS:
+        raise UsageError(f"TensorRT flavour {package!r}; allowed: {', '.join(FLAVOURS)}")
+    try:
+        module = importlib.import_module(package)
+    except (ImportError, OSError) as error:
+        raise MissingDependencyError(
+            f"{package} is needed for this and cannot be imported. Install it with: {INSTALL[package]} ({error})"
+        ) from error
+    return Flavour(package, str(module.__version__), module)
+
+
+def network_flags(flavour: Flavour) -> int:
+    """Flags of a strongly typed network. Releases that know no other kind may lack the flag."""
+    flag = getattr(flavour.module.NetworkDefinitionCreationFlag, "STRONGLY_TYPED", None)
+    return 0 if flag is None else 1 << int(flag)
+
+
+def aim(flavour: Flavour, config: Any, compute_capability: str | None) -> None:
+    """Set the card that a builder config builds for: by compute capability ("7.5"), or None for the GPU here.
+
+    Raises:
+        UsageError: the flavour does not build for that card from here.
+    """
+    if not flavour.builds_ahead:
+        if compute_capability is not None:
+            raise UsageError(f"{flavour} builds only for the GPU it runs on; use tensorrt_rtx to build ahead of time")
+        return
+    known = flavour.module.ComputeCapability
+    name = "CURRENT" if compute_capability is None else f"SM{compute_capability.replace('.', '')}"
+    if not hasattr(known, name):
+        targets = [item for item in dir(known) if item.startswith("SM")]
+        raise UsageError(f"{flavour} does not build for compute capability {compute_capability}; it knows: {targets}")
+    config.num_compute_capabilities = 1
+    config.set_compute_capability(getattr(known, name), 0)
