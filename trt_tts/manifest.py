@@ -16,6 +16,7 @@ from typing import Any, Self
 from trt_tts.errors import CheckpointError, EngineSetError
 from trt_tts.files import read_json, sha256_of
 from trt_tts.model_config import ModelConfig
+from trt_tts.plan_info import MemoryLine, PlanInfo, Verification
 
 MANIFEST = "manifest.json"
 TOKENIZER = "tokenizer.json"
@@ -48,6 +49,8 @@ class GraphInfo:
     """Bytes of constants by type."""
     export_error: float
     """Largest relative difference of the float32 export from torch."""
+    plan: PlanInfo | None = None
+    """What TensorRT made of it; `files` holds the plan then."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ class Limits:
     """Key-value positions per sequence: prompt and generated steps together."""
     prefill_chunk: int
     """Prompt positions per prefill call."""
+    codec_steps: int = 512
+    """Longest window of the codec on a GPU, in steps."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
@@ -93,6 +98,13 @@ class Target:
     minimum: str
     """The oldest release of that runtime that runs it."""
     card: str | None = None
+    """Preset the set was planned for."""
+    compute_capability: str | None = None
+    system: str | None = None
+    """Operating system and processor."""
+    cuda: str | None = None
+    driver: str | None = None
+    """Of the machine that built it; None where it had no GPU."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +126,9 @@ class Manifest:
     """The characters the voice was trained on, where its tokenizer knows more."""
     graphs: dict[str, GraphInfo]
     files: dict[str, FileInfo]
+    memory: tuple[MemoryLine, ...] = ()
+    """Device memory, predicted and built; empty for the CPU backend."""
+    verification: Verification | None = None
     format_version: int = FORMAT_VERSION
 
     def save(self, folder: Path) -> None:
@@ -185,6 +200,8 @@ def _nested(data: dict[str, Any], where: str) -> dict[str, Any]:
         "checkpoint": CheckpointInfo(**data["checkpoint"]),
         "config": ModelConfig.from_json(data["config"], where),
         "graphs": {name: _graph(item) for name, item in data["graphs"].items()},
+        "memory": tuple(MemoryLine(**item) for item in data.get("memory", ())),
+        "verification": Verification.from_json(data["verification"]) if data.get("verification") else None,
         "files": {name: FileInfo(**item) for name, item in data["files"].items()},
     }
 
@@ -194,4 +211,5 @@ def _graph(data: dict[str, Any]) -> GraphInfo:
         key: tuple(TensorInfo(item["name"], item["dtype"], tuple(item["shape"])) for item in data[key])
         for key in ("inputs", "outputs")
     }
-    return GraphInfo(**{**data, **tensors, "files": tuple(data["files"])})
+    plan = PlanInfo.from_json(data["plan"]) if data.get("plan") else None
+    return GraphInfo(**{**data, **tensors, "files": tuple(data["files"]), "plan": plan})

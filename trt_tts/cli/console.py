@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO
 
 from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 # No markup: paths and texts may hold square brackets.
@@ -17,6 +19,9 @@ err = Console(stderr=True, highlight=False, soft_wrap=True, markup=False, emoji=
 # Into a file or pipe tables are wide, so that hashes and paths stay in one piece.
 _width = None if sys.stdout is None or sys.stdout.isatty() or "COLUMNS" in os.environ else 220
 out = Console(highlight=False, soft_wrap=True, markup=False, emoji=False, width=_width)
+
+
+_STEP = re.compile(r" (\d+)/(\d+)$")
 
 
 def use_replacement_characters() -> None:
@@ -62,9 +67,22 @@ def megabytes(count: int) -> str:
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Yield a function that shows the current stage: a spinner on a terminal, a line per stage elsewhere."""
+    """Yield a function that shows the current stage: a bar on a terminal, a line per stage elsewhere.
+
+    A stage that ends in "3/7" moves the bar; such steps get no line of their own.
+    """
     if not err.is_terminal:
-        yield note
+        yield lambda stage: None if _STEP.search(stage) else note(stage)
         return
-    with err.status("") as status:
-        yield lambda stage: status.update(f"{stage} ...")
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task("", total=None)
+
+        def show(stage: str) -> None:
+            step = _STEP.search(stage)
+            if step:
+                bar.update(task, completed=int(step[1]), total=int(step[2]))
+            else:
+                bar.update(task, description=stage, completed=0, total=None)
+
+        yield show

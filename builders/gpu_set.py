@@ -1,0 +1,306 @@
+"""Builds an engine set for the TensorRT backend."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import platformdirs
+
+from trt_tts.cpu.session import open_session
+from trt_tts.cpu.threads import usable_threads
+from trt_tts.errors import BuildError, UsageError
+from trt_tts.files import new_folder, require_free_space, sha256_of
+from trt_tts.flavour import TENSORRT_RTX, Flavour
+from trt_tts.gpu_reading import read_gpu
+from trt_tts.manifest import CheckpointInfo, GraphInfo, Limits, Manifest, Target
+from trt_tts.plan_info import MemoryLine, PlanInfo, ProfileInfo, Verification
+from trt_tts.selftest import Case, Feed, judge, save_cases
+from trt_tts.target import system_name
+from trt_tts.version import __version__
+
+from .calibration_data import Calibration
+from .cards import Card
+from .cases import execute_on_cpu, make_cases
+from .checkpoint import Checkpoint
+from .engine_set import bytes_needed, describe_graph, hash_files, write_tables
+from .export import export_graph, graph_files
+from .free_memory import free_memory
+from .graphs.gpt import gpt_graph
+from .graphs.registry import GRAPHS
+from .limits import require_limits
+from .plan_job import PlanJob, PlanReport
+from .plan_process import run_plan_job
+from .planner import MemoryPlan, plan_memory, require_fit
+from .precision_map import PrecisionMap
+from .profiles import profiles_of
+from .ranges import record
+from .samples import Spoken, feeds_of, speak_samples
+from .typed_graph import TypedGraph, TypeRequest, write_typed
+from .verify import verify_folder
+
+MOST_STORED = 1.1
+"""Built weights over expected ones: above it something is stored twice, or is wider than asked for."""
+SIMULATED_SPAN, SIMULATED_ROWS = 512, 2
+"""Larger cases are left to the card: a CPU takes long and much memory for them."""
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class GpuBuild:
+    """What to build.
+
+    Raises:
+        UsageError: a value is out of range, or the card cannot run the precision.
+    """
+
+    precision: str
+    card: Card
+    flavour: Flavour
+    ahead: bool
+    """Build for a card that is not here."""
+    max_batch: int = 1
+    max_seconds: float | None = None
+    device: int = 0
+    rules: dict[str, PrecisionMap] = field(default_factory=dict)
+    """Precision map of each graph that has one."""
+    calibration: Calibration | None = None
+    """Needed for INT8."""
+
+    def __post_init__(self) -> None:
+        require_limits(self.max_batch, self.max_seconds)
+        if self.precision == "fp32" and not self.fp32_products:
+            raise UsageError(
+                f"precision fp32 is not built for {self.card.name} with {self.flavour}: TensorRT-RTX compiles no FP32 "
+                f"matrix product for compute capability 7.5. Allowed: fp16, int8; or tensorrt on the card itself"
+            )
+        if self.precision == "int8" and self.calibration is None:
+            raise UsageError("precision int8 needs a calibration. Make one: trt-tts calibrate --dataset corpus/")
+
+    @property
+    def fp32_products(self) -> bool:
+        """Whether matrix products can be built in FP32 (`Cannot compile operation ... FP32 GEMM is not supported`)."""
+        return self.card.compute_capability != "7.5" or self.flavour.package != TENSORRT_RTX
+
+
+def build_gpu_set(
+    checkpoint: Checkpoint, target: Path, build: GpuBuild, force: bool = False, progress: Progress = lambda stage: None
+) -> Manifest:
+    """Export, type, build and test a complete set; on an error nothing is left at `target`.
+
+    Args:
+        checkpoint: the weights.
+        target: the set's folder.
+        build: precision, card and limits.
+        force: replace an existing folder.
+        progress: called with a line before each stage.
+
+    Raises:
+        UsageError: `target` exists, or a limit cannot be met.
+        CapacityError: the card is too small; says what fits.
+        ExportError: a graph does not compute what the checkpoint computes.
+        BuildError: TensorRT failed, built something else than was asked for, or the set fails its self-test.
+    """
+    plan = plan_memory(checkpoint.config, build.card, build.precision, build.max_batch, build.max_seconds)
+    require_fit(checkpoint.config, plan)
+    require_free_space(target, bytes_needed(checkpoint.config))
+    with new_folder(target, force, Manifest.marks) as folder:
+        graphs, cases = _SetBuilder(checkpoint, build, plan.limits, folder, progress).run()
+        save_cases(cases, folder)
+        progress("hashing")
+        manifest = Manifest(
+            product_version=__version__,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            backend="tensorrt",
+            precision=build.precision,
+            target=_target(build),
+            limits=plan.limits,
+            checkpoint=CheckpointInfo(checkpoint.name, checkpoint.hashes),
+            config=checkpoint.config,
+            prompt=checkpoint.prompt,
+            alphabet=checkpoint.alphabet,
+            graphs=graphs,
+            files=hash_files(folder),
+            memory=_memory_lines(plan, graphs),
+            verification=Verification(False, f"built ahead of time for {build.card.name}, which is not here"),
+        )
+        if not build.ahead:
+            manifest = verify_folder(folder, manifest, build.flavour, progress)
+        manifest.save(folder)
+    return manifest
+
+
+class _SetBuilder:
+    """The graphs of one set, from torch to plans."""
+
+    def __init__(
+        self, checkpoint: Checkpoint, build: GpuBuild, limits: Limits, folder: Path, progress: Progress
+    ) -> None:
+        self.checkpoint, self.build, self.limits = checkpoint, build, limits
+        self.folder, self.progress = folder, progress
+        self.exported, self.typed = folder / "exported", folder / "typed"
+
+    def run(self) -> tuple[dict[str, GraphInfo], list[Case]]:
+        """Everything but the manifest; the folder then holds plans and tables only."""
+        errors = self._export()
+        write_tables(self.checkpoint, self.folder)
+        self.progress("speaking samples in FP32")
+        spoken = speak_samples(self.checkpoint, self.folder, self.exported / "gpt.onnx")
+        codec = open_session(self.exported / "codec.onnx", usable_threads())
+        wavs = [codec.run(["wav"], {"hidden": item.hidden[None]})[0] for item in spoken]
+        del codec
+        graphs, cases = {}, []
+        for name in GRAPHS:
+            feeds = feeds_of(name, self.checkpoint, spoken, wavs)
+            graphs[name], own = self._build(name, errors[name], feeds, spoken)
+            cases += own
+            free_memory()
+        shutil.rmtree(self.exported)
+        shutil.rmtree(self.typed)
+        return graphs, cases
+
+    def _export(self) -> dict[str, float]:
+        self.exported.mkdir()
+        self.typed.mkdir()
+        errors = {}
+        for name, entry in GRAPHS.items():
+            self.progress(f"exporting {name}")
+            graph = gpt_graph(self.checkpoint, exact_cache=False) if name == "gpt" else entry.make(self.checkpoint)
+            errors[name] = export_graph(graph, self.exported).error
+            del graph
+            free_memory()
+        return errors
+
+    def _build(
+        self, name: str, export_error: float, feeds: list[Feed], spoken: list[Spoken]
+    ) -> tuple[GraphInfo, list[Case]]:
+        source, config = self.exported / f"{name}.onnx", self.checkpoint.config
+        self.progress(f"measuring the number ranges of {name}")
+        ranges = record(source, feeds) if self.build.precision != "fp32" else {}
+        self.progress(f"typing {name}")
+        typed = write_typed(name, source, self.typed, self._type_request(name), ranges)
+        self.progress(f"computing the self-test of {name}")
+        cases = make_cases(name, source, config, self.limits, feeds, spoken)
+        simulated = self._simulate(typed, cases)
+        free_memory()
+        info = describe_graph(self.typed, name, GRAPHS[name].resident, export_error)
+        report = self._run_builder(name, typed)
+        _require_as_asked(info, typed, report)
+        plan = self._describe_plan(name, typed, report, simulated)
+        for file in (*graph_files(self.typed, name), *graph_files(self.exported, name)):
+            file.unlink()
+        return replace(info, files=(f"{name}.plan",), plan=plan), cases
+
+    def _type_request(self, name: str) -> TypeRequest:
+        build = self.build
+        rules = build.rules.get(name, PrecisionMap())
+        return TypeRequest(build.precision, rules, build.calibration, self.limits.capacity, build.fp32_products)
+
+    def _simulate(self, typed: TypedGraph, cases: list[Case]) -> float:
+        """Run the typed graph on the CPU, before minutes are spent on building it: dB against FP32."""
+        session = open_session(typed.file, usable_threads())
+        worst = []
+        for case in cases:
+            rows = len(case.calls[0].get("start", ()))
+            if case.span > SIMULATED_SPAN or rows > SIMULATED_ROWS:
+                continue
+            found = execute_on_cpu(case, session, self.checkpoint.config, self.limits.capacity)
+            result = judge(case, found, self.build.precision)
+            if result.problem or result.snr_db is None:
+                raise BuildError(
+                    f"{case.graph} in {self.build.precision}, simulated on the CPU, is no longer the FP32 graph: "
+                    f"{case.profile}, {case.shape}: {result.problem}. Pin its layers with --precision-map, or take "
+                    f"another --precision"
+                )
+            worst.append(result.snr_db)
+        return min(worst)
+
+    def _run_builder(self, name: str, typed: TypedGraph) -> PlanReport:
+        build = self.build
+        job = PlanJob(
+            graph=name,
+            onnx=str(typed.file),
+            plan=str(self.folder / f"{name}.plan"),
+            flavour=build.flavour.package,
+            compute_capability=build.card.compute_capability if build.ahead else None,
+            device=build.device,
+            profiles=profiles_of(name, self.checkpoint.config, self.limits),
+            workspace=max(build.card.budget, 1 << 28),
+            timing_cache=None if build.ahead else str(timing_cache_file(build.card, build.flavour)),
+        )
+        self.progress(f"building {name} for {build.card.name}")
+        return run_plan_job(job, self.folder / f"{name}.log", self.progress)
+
+    def _describe_plan(self, name: str, typed: TypedGraph, report: PlanReport, simulated: float) -> PlanInfo:
+        profiles = profiles_of(name, self.checkpoint.config, self.limits)
+        memory = report.memory
+        activations = memory.activations or (0,) * len(profiles)
+        return PlanInfo(
+            onnx_sha256={file.name: sha256_of(file) for file in graph_files(self.typed, name)},
+            profiles=tuple(
+                ProfileInfo(
+                    profile.name,
+                    {key: (item.least, item.typical, item.most) for key, item in profile.shapes.items()},
+                    size,
+                )
+                for profile, size in zip(profiles, activations, strict=True)
+            ),
+            weight_bytes=memory.weights,
+            persistent_bytes=memory.persistent,
+            scratch_bytes=memory.scratch,
+            half=len(typed.typing.half) - len(typed.int8),
+            kept=typed.typing.kept,
+            scaled=typed.typing.scaled,
+            int8=typed.int8,
+            int8_layers=report.int8_layers,
+            simulated_snr_db=simulated,
+            build_seconds=round(report.seconds, 1),
+            build_peak_bytes=report.peak_bytes,
+        )
+
+
+def timing_cache_file(card: Card, flavour: Flavour) -> Path:
+    """Where tactic timings of a card and TensorRT release are kept between builds."""
+    folder = Path(platformdirs.user_cache_dir("trt-tts", appauthor=False)) / "timing"
+    return folder / f"{card.key}-{flavour.package}-{flavour.version}.cache"
+
+
+def _require_as_asked(info: GraphInfo, typed: TypedGraph, report: PlanReport) -> None:
+    """Compare what the builder stored with what the graph holds."""
+    expected, built = sum(info.weight_bytes.values()), report.memory.weights
+    if built > MOST_STORED * expected + 1e6:
+        raise BuildError(
+            f"{typed.file.stem} stores {built / 1e6:.1f} MB of weights where its graph holds {expected / 1e6:.1f} MB: "
+            f"the builder kept some twice or widened them. This is a defect: please report it with the set's log"
+        )
+    if typed.int8 and report.int8_layers == 0:
+        raise BuildError(f"{typed.file.stem} was to hold {len(typed.int8)} INT8 layers and the plan has none")
+
+
+def _memory_lines(plan: MemoryPlan, graphs: dict[str, GraphInfo]) -> tuple[MemoryLine, ...]:
+    """The plan's parts, with what the builders reported."""
+    built: dict[str, int] = {"KV cache": next(part.bytes for part in plan.parts if part.name == "KV cache")}
+    activations = []
+    for name, graph in graphs.items():
+        if graph.plan is None:
+            continue
+        built[f"{name} weights"] = graph.plan.weight_bytes + graph.plan.persistent_bytes
+        if graph.resident:
+            activations += [profile.activation_bytes for profile in graph.plan.profiles]
+    built["activations"] = max(activations)
+    return tuple(MemoryLine(part.name, part.bytes, built.get(part.name), part.resident) for part in plan.parts)
+
+
+def _target(build: GpuBuild) -> Target:
+    gpu = None if build.ahead else read_gpu(build.device)
+    return Target(
+        runtime=str(build.flavour),
+        minimum=build.flavour.version,
+        card=build.card.key,
+        compute_capability=build.card.compute_capability,
+        system=system_name(),
+        driver=gpu.driver if gpu else None,
+    )

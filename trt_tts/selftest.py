@@ -1,0 +1,145 @@
+"""The self-test of a set: calls of its graphs with the results that the FP32 graphs gave on the CPU.
+
+A build writes the cases into the set; they are run again on whatever is to be trusted, without the checkpoint.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from trt_tts.errors import EngineSetError
+
+SELFTEST = "selftest.npz"
+LEAST_SNR_DB = {"fp32": 60.0, "fp16": 30.0, "int8": 10.0}
+"""Float results must be this much above their difference from FP32, by the set's precision."""
+LARGEST_SNR_DB = 200.0
+QUIETEST = 1e-5
+"""Sound that stays below this is silence."""
+Feed = dict[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """Calls of one graph, one after the other on the same caches."""
+
+    graph: str
+    profile: str
+    """Of the optimization profile that the calls belong to."""
+    shape: str
+    """For people: "2 rows x 7 of 256"."""
+    span: int
+    """Key-value positions attended to; 0 for graphs without caches."""
+    history: int
+    """Positions of the caches that hold random values before the first call."""
+    calls: tuple[Feed, ...]
+    expected: tuple[Feed, ...]
+
+    def cache(self, index: int, rows: int, heads: int, capacity: int, width: int) -> npt.NDArray[np.float32]:
+        """The `index`-th cache before the first call, float32 [rows, heads, capacity, width]."""
+        cache = np.zeros((rows, heads, capacity, width), np.float32)
+        random = np.random.Generator(np.random.Philox(key=index))
+        shape = (rows, heads, self.history, width)
+        cache[:, :, : self.history] = random.random(shape, np.float32) - 0.5
+        return cache
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """How far one case is from FP32."""
+
+    graph: str
+    profile: str
+    shape: str
+    snr_db: float | None
+    """Of the worst float result, 200 at most; None where one is silent or not finite."""
+    differing_codes: int
+    """Of all drawn codes; a difference alone is no failure, rounding can move a close decision."""
+    problem: str | None
+    """Why it failed, None where it passed."""
+
+
+def judge(case: Case, found: tuple[Feed, ...], precision: str) -> CaseResult:
+    """Compare what a case gave with what it should."""
+    worst, differing, problem = LARGEST_SNR_DB, 0, None
+    for expected, values in zip(case.expected, found, strict=True):
+        for name, wanted in expected.items():
+            value = values[name]
+            if wanted.dtype.kind == "i":
+                differing += int((value != wanted).sum())
+            elif not np.isfinite(value).all():
+                problem = f"{name} holds NaN or infinity"
+            elif np.abs(value).max() < QUIETEST < np.abs(wanted).max():
+                problem = f"{name} is silent"
+            else:
+                worst = min(worst, snr_db(wanted, value))
+    if problem is not None:
+        return CaseResult(case.graph, case.profile, case.shape, None, differing, problem)
+    if worst < LEAST_SNR_DB[precision]:
+        problem = f"{worst:.1f} dB above the difference from FP32; at least {LEAST_SNR_DB[precision]:g} is needed"
+    return CaseResult(case.graph, case.profile, case.shape, round(worst, 1), differing, problem)
+
+
+def snr_db(wanted: npt.NDArray[Any], value: npt.NDArray[Any]) -> float:
+    """Power of `wanted` over the power of the difference, in dB, 200 at most."""
+    noise = float(np.square(value.astype(np.float64) - wanted).sum())
+    power = float(np.square(wanted.astype(np.float64)).sum())
+    if noise <= power * 10 ** (-LARGEST_SNR_DB / 10):
+        return LARGEST_SNR_DB
+    return 10 * math.log10(max(power, 1e-300) / noise)
+
+
+def run_cases(
+    cases: list[Case], execute: Callable[[Case], tuple[Feed, ...]], precision: str, progress: Callable[[str], None]
+) -> Iterator[CaseResult]:
+    """Run and judge each case."""
+    for case in cases:
+        progress(f"testing {case.graph}, {case.profile}: {case.shape}")
+        yield judge(case, execute(case), precision)
+
+
+def save_cases(cases: list[Case], folder: Path) -> None:
+    """Write `folder`/selftest.npz."""
+    arrays: Feed = {}
+    heads = []
+    for i, case in enumerate(cases):
+        head = {key: value for key, value in asdict(case).items() if key not in ("calls", "expected")}
+        heads.append({**head, "count": len(case.calls)})
+        for kind, feeds in (("calls", case.calls), ("expected", case.expected)):
+            for j, feed in enumerate(feeds):
+                arrays |= {f"{i}/{kind}/{j}/{name}": value for name, value in feed.items()}
+    np.savez(folder / SELFTEST, cases=np.array(json.dumps(heads)), **arrays)  # type: ignore[arg-type]
+
+
+def load_cases(folder: Path) -> list[Case]:
+    """Read what `save_cases` wrote.
+
+    Raises:
+        EngineSetError: the file is missing or damaged.
+    """
+    try:
+        with np.load(folder / SELFTEST) as data:
+            heads = json.loads(str(data["cases"]))
+            return [_case(i, head, dict(data)) for i, head in enumerate(heads)]
+    except (OSError, ValueError, KeyError) as error:
+        raise EngineSetError(f"{folder / SELFTEST} is missing or damaged: {error}. Build the set again") from error
+
+
+def _case(index: int, head: dict[str, Any], data: Feed) -> Case:
+    count = head.pop("count")
+
+    def feeds(kind: str) -> tuple[Feed, ...]:
+        prefixes = [f"{index}/{kind}/{j}/" for j in range(count)]
+        return tuple(
+            {name.removeprefix(prefix): value for name, value in data.items() if name.startswith(prefix)}
+            for prefix in prefixes
+        )
+
+    return Case(**head, calls=feeds("calls"), expected=feeds("expected"))
