@@ -10,7 +10,6 @@ _MEMORY = re.compile(
     r"Total (Activation|Weights|Device Persistent|Host Persistent) Memory: (\d+)|(Max Scratch Memory): (\d+)"
 )
 _SKIPPED = re.compile(r"Skipping tactic|skipped tactic", re.IGNORECASE)
-_DETAIL = re.compile(r"external weights|external file|^Layer: .* Persistent|Skipped printing memory")
 _CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"Cannot compile operation '(?P<node>[^']+)' for (?P<card>[^:]+): (?P<what>.+?)\.? In "),
@@ -74,12 +73,12 @@ def read_memory(lines: Iterable[LogLine]) -> MemoryLines:
 
 
 def fold(lines: Iterable[LogLine]) -> Iterator[str]:
-    """The log for people: details left out, skipped tactics counted, repetitions counted."""
+    """The log for people: verbose lines left out, skipped tactics counted, repetitions counted."""
     skipped, last, repeated = 0, "", 0
     for line in lines:
         if _SKIPPED.search(line.text):
             skipped += 1
-        elif not _DETAIL.search(line.text):
+        elif line.severity != "verbose":
             text = f"{line.severity}: {line.text}"
             if text == last:
                 repeated += 1

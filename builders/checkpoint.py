@@ -99,7 +99,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     """
     path = path.resolve()
     _require_layout(path)
-    extras = read_json(path / "config.json", CheckpointError) if (path / "config.json").exists() else {}
+    extras = _extras(path)
     hashes = _hash_files(path, extras)
     config = _model_config(path, extras)
     _check_tokenizer(path, config.gpt)
@@ -112,6 +112,17 @@ def load_checkpoint(path: Path) -> Checkpoint:
     if prompt is not None and ("{text}" not in prompt or SPEAKER not in prompt):
         raise CheckpointError(f"{path / 'config.json'}: prompt is {prompt!r}; it must hold {{text}} and {SPEAKER}")
     return Checkpoint(path, config, tensors, hashes, voices, statistics, prompt, alphabet)
+
+
+def load_config(path: Path) -> ModelConfig:
+    """The sizes of a checkpoint, without reading its tensors.
+
+    Raises:
+        CheckpointError: the folder is no checkpoint, or its config is malformed.
+    """
+    path = path.resolve()
+    _require_layout(path)
+    return _model_config(path, _extras(path))
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, dict[str, Shape]]:
@@ -271,6 +282,11 @@ def _text(path: Path, extras: dict[str, Any], key: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise CheckpointError(f"{path / 'config.json'}: {key} is {value!r}; expected a string")
     return value
+
+
+def _extras(path: Path) -> dict[str, Any]:
+    file = path / "config.json"
+    return read_json(file, CheckpointError) if file.exists() else {}
 
 
 def _model_config(path: Path, extras: dict[str, Any]) -> ModelConfig:

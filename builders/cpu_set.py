@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import onnx
 
 from trt_tts.cpu.session import MINIMUM_RUNTIME
@@ -21,6 +20,7 @@ from trt_tts.manifest import (
     Target,
 )
 from trt_tts.model_config import ModelConfig
+from trt_tts.selftest import speaks
 from trt_tts.version import __version__
 
 from .checkpoint import Checkpoint
@@ -33,7 +33,6 @@ from .quantize import BITS, quantize_linears
 
 PRECISIONS = ("fp32", *BITS)
 LINEARS_PER_LAYER = 4
-QUIETEST = 1e-5
 
 
 @dataclass(frozen=True)
@@ -123,8 +122,8 @@ def _require_quantized(model: onnx.ModelProto, config: ModelConfig) -> None:
 def _self_test(folder: Path) -> None:
     """Load the finished set and speak: numbers that are not finite, or silence, fail the build."""
     with Engine.load(folder) as engine:
-        samples = engine.warm_up().samples
-    if not np.isfinite(samples).all() or np.abs(samples).max() < QUIETEST:
+        spoken = engine.warm_up()
+    if not speaks(spoken.samples):
         raise ExportError("the built set speaks silence or noise that is not finite; nothing was written")
 
 

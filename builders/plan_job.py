@@ -23,7 +23,6 @@ class PlanJob:
     flavour: str
     compute_capability: str | None
     """The card to build for ahead of time; None for the GPU here."""
-    device: int
     profiles: tuple[Profile, ...]
     workspace: int
     """Bytes of the card that tactics may use."""

@@ -50,8 +50,6 @@ def run_plan_job(job: PlanJob, log: Path, progress: Progress) -> PlanReport:
 def _run(job: PlanJob, files: tuple[Path, Path], progress: Progress) -> tuple[list[LogLine], int, str]:
     command = [sys.executable, "-m", "trt_tts.builders.plan_worker", *map(str, files)]
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
-    if job.device:
-        environment["CUDA_VISIBLE_DEVICES"] = str(job.device)
     lines: list[LogLine] = []
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         process = subprocess.Popen(
@@ -82,4 +80,4 @@ def _handle(text: str, graph: str, lines: list[LogLine], progress: Progress) -> 
 
 
 def _target(job: PlanJob) -> str:
-    return f"compute capability {job.compute_capability}" if job.compute_capability else f"GPU {job.device}"
+    return f"compute capability {job.compute_capability}" if job.compute_capability else "the GPU here"

@@ -4,8 +4,8 @@
 "layers.0.*" = "fp16"
 "layers.*.mlp.down_proj/MatMul" = "fp16"
 
-Tables are graphs; keys are shell-style patterns over node names, as `trt-tts inspect --nodes` lists them; the last
-matching line wins.
+Tables are graphs; keys are shell-style patterns over node names (`trt-tts inspect --nodes` lists the products, an
+exported graph holds all); the last matching line wins.
 """
 
 from __future__ import annotations

@@ -36,8 +36,13 @@ class TypedGraph:
 
     file: Path
     typing: Typing
-    int8: tuple[str, ...]
-    """Linears in INT8."""
+    products: dict[str, str]
+    """Matrix products and convolutions by node name -> type."""
+
+    @property
+    def int8(self) -> tuple[str, ...]:
+        """Linears in INT8."""
+        return tuple(name for name, kind in self.products.items() if kind == "int8")
 
 
 def write_typed(name: str, source: Path, folder: Path, request: TypeRequest, ranges: dict[str, float]) -> TypedGraph:
@@ -57,7 +62,7 @@ def write_typed(name: str, source: Path, folder: Path, request: TypeRequest, ran
         model = insert_qdq(model, scales)
     _fix_capacity(model, request.capacity)
     file = save_model(model, folder, name)
-    return TypedGraph(file, typing, tuple(scales))
+    return TypedGraph(file, typing, _products(source, typing, scales))
 
 
 def _check_rules(name: str, source: Path, request: TypeRequest) -> None:
@@ -65,8 +70,8 @@ def _check_rules(name: str, source: Path, request: TypeRequest) -> None:
     unused = request.rules.unused([node.name for node in nodes])
     if unused:
         raise UsageError(
-            f"the precision map's pattern {unused[0]!r} matches no node of {name}; `trt-tts inspect --nodes` on a "
-            f"set lists them"
+            f"the precision map's pattern {unused[0]!r} matches no node of {name}; `trt-tts inspect "
+            f"--nodes` on a set lists its products"
         )
     for node in nodes:
         pinned = request.rules.of(node.name)
@@ -80,6 +85,12 @@ def _check_rules(name: str, source: Path, request: TypeRequest) -> None:
                 f"the precision map pins {node.name} to int8, which the calibration does not cover. "
                 f"Calibrate: trt-tts calibrate --dataset corpus/"
             )
+
+
+def _products(source: Path, typing: Typing, scales: dict[str, float]) -> dict[str, str]:
+    nodes = onnx.load(source, load_external_data=False).graph.node
+    types = dict.fromkeys(typing.half, "fp16") | dict.fromkeys(scales, "int8")
+    return {node.name: types.get(node.name, "fp32") for node in nodes if node.op_type in GEMMS}
 
 
 def _int8_scales(request: TypeRequest) -> dict[str, float]:

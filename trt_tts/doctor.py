@@ -21,7 +21,7 @@ from trt_tts.cpu.threads import usable_threads
 _UV_INSTALL = f"{sys.executable} -m uv pip install --python {sys.executable}"
 TORCH_COMMAND = f"{sys.executable} -m pip install uv; {_UV_INSTALL} --torch-backend cpu torch"
 """A plain `pip install torch` takes the CUDA build on Linux."""
-BUILD_COMMAND = f"{sys.executable} -m pip install onnx onnx-ir onnxscript safetensors"
+BUILD_COMMAND = f"{sys.executable} -m pip install onnx onnx-graphsurgeon onnx-ir onnxscript safetensors"
 FETCH_COMMAND = f"{sys.executable} -m pip install huggingface_hub"
 
 

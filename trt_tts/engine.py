@@ -25,6 +25,7 @@ from trt_tts.manifest import Limits, Manifest
 from trt_tts.model_config import MAX_CANDIDATES, STEPS_PER_SECOND
 from trt_tts.options import SynthesisOptions, require_whole
 from trt_tts.refine import refine_text
+from trt_tts.target import require_runs_on, this_machine
 from trt_tts.text.clean import CleanText
 from trt_tts.text.prompt import TRAINED_SPEED, refine_prompt
 from trt_tts.voice import Voice
@@ -122,11 +123,17 @@ class Engine:
         if threads is not None:
             require_whole("threads", threads, 1, MOST_THREADS)
         manifest = Manifest.load(folder)
-        if manifest.backend not in BACKENDS:
+        if manifest.backend not in (*BACKENDS, "tensorrt"):
             raise EngineSetError(
                 f"{folder} was built for the backend {manifest.backend!r}; this version runs: {', '.join(BACKENDS[1:])}"
             )
         manifest.verify(folder)
+        if manifest.backend == "tensorrt":
+            require_runs_on(this_machine(device), folder, manifest)
+            raise EngineSetError(
+                f"{folder} fits this machine, but this version only builds TensorRT sets and cannot speak with them "
+                f"yet; trt-tts verify {folder} tests it. Build one for the CPU: trt-tts build --backend cpu"
+            )
         try:
             engine = cls(folder, manifest, threads or usable_threads())
         except MemoryError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import os
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -53,8 +54,8 @@ def installed_version(package: str) -> str | None:
     return None
 
 
-def load_flavour(package: str) -> Flavour:
-    """Import a flavour.
+def load_flavour(package: str, device: int = 0) -> Flavour:
+    """Import a flavour, for GPU number `device`.
 
     Raises:
         UsageError: there is no such flavour.
@@ -62,6 +63,8 @@ def load_flavour(package: str) -> Flavour:
     """
     if package not in FLAVOURS:
         raise UsageError(f"TensorRT flavour {package!r}; allowed: {', '.join(FLAVOURS)}")
+    if device:  # TensorRT takes the first GPU it sees, here and in the processes that are started from here
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(device)
     try:
         module = importlib.import_module(package)
     except (ImportError, OSError) as error:

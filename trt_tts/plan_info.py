@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from trt_tts.selftest import CaseResult
@@ -32,14 +32,12 @@ class PlanInfo:
     """As the builder reports it; 0 where it does not."""
     persistent_bytes: int
     scratch_bytes: int
-    half: int
-    """Matrix products and convolutions in FP16."""
+    products: dict[str, str]
+    """Matrix products and convolutions: node name -> "fp32", "fp16" or "int8"."""
     kept: tuple[str, ...]
     """Nodes that the range guard moved to FP32."""
     scaled: dict[str, int]
     """Matrix products on values divided by 2 ** exponent, multiplied back in FP32."""
-    int8: tuple[str, ...]
-    """Linears in INT8."""
     int8_layers: int | None
     """Layers the engine inspector shows as INT8; None where the plan could not be opened by the builder."""
     simulated_snr_db: float
@@ -57,7 +55,7 @@ class PlanInfo:
             )
             for item in data["profiles"]
         )
-        return cls(**{**data, "profiles": profiles, "kept": tuple(data["kept"]), "int8": tuple(data["int8"])})
+        return cls(**{**data, "profiles": profiles, "kept": tuple(data["kept"])})
 
 
 def _range(data: list[list[int]]) -> ShapeRange:
@@ -83,8 +81,8 @@ class Verification:
     verified: bool
     reason: str
     results: tuple[CaseResult, ...] = ()
-    seconds: dict[str, float] | None = None
-    """With `--precision auto` on a GPU: time of a decode step and of a prefill, by precision."""
+    times: dict[str, dict[str, float]] = field(default_factory=dict)
+    """With `--precision auto` on a GPU: precision -> profile -> seconds of a call; empty for one that failed."""
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:

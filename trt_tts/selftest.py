@@ -66,6 +66,11 @@ class CaseResult:
     """Why it failed, None where it passed."""
 
 
+def speaks(samples: npt.NDArray[Any]) -> bool:
+    """Whether samples are finite and not silent."""
+    return bool(np.isfinite(samples).all() and np.abs(samples).max() >= QUIETEST)
+
+
 def judge(case: Case, found: tuple[Feed, ...], precision: str) -> CaseResult:
     """Compare what a case gave with what it should."""
     worst, differing, problem = LARGEST_SNR_DB, 0, None

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from trt_tts.cli.console import megabytes, note, out, print_json, table
+from trt_tts.cli.plan_tables import print_memory, print_plans, print_products
 from trt_tts.manifest import GraphInfo, Manifest, TensorInfo
 from trt_tts.model_config import STEPS_PER_SECOND
 from trt_tts.sets import choose_set
@@ -17,6 +18,7 @@ from trt_tts.sets import choose_set
 def inspect(
     folder: Annotated[Path | None, typer.Argument(help="Engine-set folder; without it as `say` chooses.")] = None,
     tensors: Annotated[bool, typer.Option("--io", help="List inputs and outputs of each graph.")] = False,
+    nodes: Annotated[bool, typer.Option("--nodes", help="List the products of each plan and their types.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the manifest as JSON.")] = False,
 ) -> None:
     """Show what an engine set holds, after checking its files against their hashes.
@@ -26,6 +28,8 @@ def inspect(
       trt-tts inspect engines/cpu-int8
 
       trt-tts inspect engines/cpu-int8 --io
+
+      trt-tts inspect engines/gtx1650-fp16 --nodes
     """
     path = choose_set(folder).path
     manifest = Manifest.load(path)
@@ -45,6 +49,11 @@ def inspect(
             f"{graph.export_error:.1e}",
         )
     out.print(rows)
+    if manifest.backend == "tensorrt":
+        print_plans(manifest)
+        print_memory(manifest)
+    if nodes:
+        print_products(manifest)
     if tensors:
         _print_tensors(manifest)
     files = table("Files", "file", "bytes", "sha256")
@@ -57,11 +66,13 @@ def inspect(
 def _print_summary(path: Path, manifest: Manifest) -> None:
     limits, gpt = manifest.limits, manifest.config.gpt
     cache = gpt.kv_bytes_per_position * limits.capacity * limits.max_batch
+    if manifest.backend == "tensorrt" and manifest.precision != "fp32":
+        cache //= 2
     rows = table("Engine set", "", "")
     for name, value in (
         ("folder", str(path.absolute())),
         ("checkpoint", manifest.checkpoint.name),
-        ("backend", f"{manifest.backend} ({manifest.target.runtime}, needs {manifest.target.minimum} or newer)"),
+        ("backend", f"{manifest.backend} ({_runtime(manifest)})"),
         ("precision", manifest.precision),
         ("batch", f"up to {limits.max_batch}"),
         ("capacity", f"{limits.capacity} positions, {limits.capacity / STEPS_PER_SECOND:.1f} s with no prompt"),
@@ -70,6 +81,13 @@ def _print_summary(path: Path, manifest: Manifest) -> None:
     ):
         rows.add_row(name, value)
     out.print(rows)
+
+
+def _runtime(manifest: Manifest) -> str:
+    target = manifest.target
+    if manifest.backend == "cpu":
+        return f"{target.runtime}, needs {target.minimum} or newer"
+    return f"exactly {target.runtime}, compute capability {target.compute_capability}, {target.system}"
 
 
 def _census(graph: GraphInfo) -> str:

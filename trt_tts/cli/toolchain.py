@@ -20,7 +20,17 @@ def require_build_extra() -> None:
         raise MissingDependencyError(
             f"torch (its CPU build) is needed to export a checkpoint. Install it with: {TORCH_COMMAND} ({error})"
         ) from error
-    for package in ("onnx", "onnxscript", "safetensors"):
+    _require("onnx", "onnxscript", "safetensors")
+
+
+def require_graph_tools() -> None:
+    """As `require_build_extra`, with what sets for GPUs need besides."""
+    require_build_extra()
+    _require("onnx_graphsurgeon")
+
+
+def _require(*packages: str) -> None:
+    for package in packages:
         try:
             importlib.import_module(package)
         except ImportError as error:
