@@ -52,19 +52,17 @@ def _run(job: PlanJob, files: tuple[Path, Path], progress: Progress) -> tuple[li
     environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
     lines: list[LogLine] = []
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
-        process = subprocess.Popen(
+        with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=errors, encoding="utf-8", errors="replace", env=environment
-        )
-        try:
-            for text in process.stdout or ():
-                _handle(text, job.graph, lines, progress)
-            code = process.wait()
-        finally:
-            if process.poll() is None:  # Ctrl-C: the worker must not outlive the command
+        ) as process:
+            try:
+                for text in process.stdout or ():
+                    _handle(text, job.graph, lines, progress)
+            except BaseException:  # Ctrl-C as well: the worker must not outlive the command
                 process.kill()
-                process.wait()
+                raise
         errors.seek(0)
-        return lines, code, errors.read()
+        return lines, process.returncode, errors.read()
 
 
 def _handle(text: str, graph: str, lines: list[LogLine], progress: Progress) -> None:

@@ -6,9 +6,12 @@ from pathlib import Path
 import pytest
 
 from trt_tts import Engine
+from trt_tts.builders.cards import load_cards
 from trt_tts.builders.checkpoint import Checkpoint, load_checkpoint
 from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
+from trt_tts.builders.gpu_set import GpuBuild, build_gpu_set
 from trt_tts.demo import demo_checkpoint
+from trt_tts.flavour import load_flavour
 
 REFERENCE = Path(__file__).parent / "reference"
 
@@ -63,6 +66,17 @@ def demo_set(tmp_path_factory, demo) -> Path:
 @pytest.fixture(scope="session")
 def demo_int8_set(tmp_path_factory, demo) -> Path:
     return _build(tmp_path_factory, demo, "int8", max_batch=4)
+
+
+@pytest.fixture(scope="session")
+def demo_gpu_set(tmp_path_factory, demo) -> Path:
+    """Built by NVIDIA's real builder, ahead of time for a GTX 1650."""
+    folder = Path(os.environ.get("TRT_TTS_TEST_SETS") or tmp_path_factory.mktemp("sets"))
+    target = folder / "demo-gtx1650-fp16"
+    if not target.exists():
+        build = GpuBuild("fp16", load_cards()["gtx1650"], load_flavour("tensorrt_rtx"), ahead=True, max_batch=4)
+        build_gpu_set(demo, target, build)
+    return target
 
 
 @pytest.fixture(scope="session")
