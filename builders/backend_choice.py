@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trt_tts.errors import MissingDependencyError, UsageError
-from trt_tts.flavour import FLAVOURS, INSTALL, TENSORRT, TENSORRT_RTX
+from trt_tts.flavour import FLAVOURS, TENSORRT, TENSORRT_RTX, install_command
 from trt_tts.target import Machine
 
 from .cards import Card
@@ -72,11 +72,13 @@ def choose_backend(request: BackendRequest, machine: Machine, card: Card) -> Bac
         if machine.gpu is None:
             return BackendChoice("cpu", "no NVIDIA GPU answers here")
         if not machine.tensorrt:
-            return BackendChoice("cpu", f"TensorRT is not installed; for the {machine.gpu.name}: {INSTALL[TENSORRT]}")
+            return BackendChoice(
+                "cpu", f"TensorRT is not installed; for the {machine.gpu.name}: {install_command(TENSORRT)}"
+            )
     here = machine.gpu is not None and machine.gpu.compute_capability == card.compute_capability
     flavour = request.flavour or _installed(machine, here)
     if flavour not in machine.tensorrt:
-        raise MissingDependencyError(f"{flavour} is not installed. Install it with: {INSTALL[flavour]}")
+        raise MissingDependencyError(f"{flavour} is not installed. Install it with: {install_command(flavour)}")
     if flavour == TENSORRT and not here:
         raise UsageError(
             f"tensorrt builds only for the GPU it runs on, and {card.name} (compute capability "
@@ -94,6 +96,6 @@ def _installed(machine: Machine, here: bool) -> str:
         return TENSORRT_RTX
     raise MissingDependencyError(
         f"no TensorRT is installed that builds from here. To build ahead of time on a machine without the GPU: "
-        f"{INSTALL[TENSORRT_RTX]}. On the machine with the GPU: {INSTALL[TENSORRT]}. A set for this CPU needs neither: "
-        f"{CPU_COMMAND}"
+        f"{install_command(TENSORRT_RTX)}. On the machine with the GPU: {install_command(TENSORRT)}. A set for this "
+        f"CPU needs neither: {CPU_COMMAND}"
     )

@@ -20,12 +20,7 @@ _CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
         "the builder ran out of memory. Close other programs, or lower --max-batch or --max-seconds",
     ),
     (
-        re.compile(r"driver version is insufficient|cudaErrorInsufficientDriver|no CUDA-capable device", re.I),
-        "no NVIDIA driver that this TensorRT can use answers here. Update the driver, or build ahead of time with "
-        "tensorrt_rtx (pip install tensorrt-rtx)",
-    ),
-    (
-        re.compile(r"No importer registered for op: (?P<node>\w+)|op (?P<other>\w+) is not supported", re.I),
+        re.compile(r"No importer registered for op: (?P<node>\w+)|parsing node number \d+ \[(?P<other>\w+)", re.I),
         "this TensorRT does not know the operator {node}: tensorrt 10.15 or tensorrt_rtx 1.7 is needed, or a newer one",
     ),
     (
@@ -35,6 +30,11 @@ _CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"serialize.*version|version.*mismatch|incompatible version", re.I),
         "two TensorRT versions are mixed on this machine. Reinstall one of them",
+    ),
+    (
+        re.compile(r"driver version is insufficient|cudaErrorInsufficientDriver|no CUDA-capable device", re.I),
+        "no NVIDIA driver that this TensorRT can use answers here. Update the driver, or build ahead of time with "
+        "tensorrt_rtx (pip install tensorrt-rtx)",
     ),
 )  # fmt: skip
 

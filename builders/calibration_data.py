@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def load_calibration(file: Path, checkpoint: Checkpoint) -> Calibration:
         )
     try:
         calibration = Calibration(str(data["method"]), dict(data["checkpoint"]), _scales(data["scales"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{file} is no calibration file ({error}). Calibrate anew") from error
     changed = [name for name, digest in checkpoint.hashes.items() if calibration.checkpoint.get(name) != digest]
     if changed:
@@ -56,4 +57,8 @@ def load_calibration(file: Path, checkpoint: Checkpoint) -> Calibration:
 
 
 def _scales(data: dict[str, Any]) -> dict[str, float]:
-    return {name: float(scale) for name, scale in data.items()}
+    scales = {name: float(scale) for name, scale in data.items()}
+    wrong = next((name for name, scale in scales.items() if not 0 < scale < math.inf), None)
+    if wrong is not None:
+        raise ValueError(f"the scale of {wrong} is {scales[wrong]}, not a positive number")
+    return scales

@@ -12,7 +12,7 @@ from trt_tts.cpu.session import open_session
 from trt_tts.cpu.threads import usable_threads
 from trt_tts.manifest import Limits
 from trt_tts.model_config import ModelConfig
-from trt_tts.selftest import Case, Feed
+from trt_tts.selftest import WRITTEN, Case, Feed
 
 from .profiles import PREFILL_BATCH, Profile, profiles_of
 from .samples import Spoken, sampler_feed
@@ -54,6 +54,9 @@ def execute_on_cpu(case: Case, session: Any, config: ModelConfig, capacity: int 
         values = dict(zip(outputs, session.run(outputs, {**call, **caches}), strict=True))
         caches = {name: values.pop(f"{name}_out") for name in names}
         found.append(values)
+    if names:
+        rows_written = [caches[name][:, :, case.written].astype(np.float32) for name in names]
+        found[-1][WRITTEN] = np.stack(rows_written)
     return tuple(found)
 
 

@@ -98,7 +98,7 @@ def build_cpu_set(
             backend="cpu",
             precision=build.precision,
             target=Target(runtime=_runtime(), minimum=MINIMUM_RUNTIME),
-            limits=Limits(build.max_batch, capacity, PREFILL_CHUNK),
+            limits=Limits(build.max_batch, capacity, PREFILL_CHUNK, max_seconds=build.max_seconds),
             checkpoint=CheckpointInfo(checkpoint.name, checkpoint.hashes),
             config=checkpoint.config,
             prompt=checkpoint.prompt,

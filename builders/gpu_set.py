@@ -31,6 +31,7 @@ from .export import export_graph, graph_files
 from .free_memory import free_memory
 from .graphs.gpt import gpt_graph
 from .graphs.registry import GRAPHS
+from .half_simulation import write_simulation
 from .limits import require_limits
 from .plan_job import PlanJob, PlanReport
 from .plan_process import run_plan_job
@@ -190,7 +191,7 @@ class _SetBuilder:
         report = self._run_builder(name, typed)
         _require_as_asked(info, typed, report)
         plan = self._describe_plan(name, typed, report, simulated)
-        for file in (*graph_files(self.typed, name), *graph_files(self.exported, name)):
+        for file in (*self.typed.iterdir(), *graph_files(self.exported, name)):
             file.unlink()
         return replace(info, files=(f"{name}.plan",), plan=plan), cases
 
@@ -201,7 +202,8 @@ class _SetBuilder:
 
     def _simulate(self, typed: TypedGraph, cases: list[Case]) -> float:
         """Run the typed graph on the CPU, before minutes are spent on building it: dB against FP32."""
-        session = open_session(typed.file, usable_threads())
+        simulation = write_simulation(typed.file, self.typed / f"{typed.file.stem}-simulation.onnx")
+        session = open_session(simulation, usable_threads())
         worst = []
         for case in cases:
             rows = len(case.calls[0].get("start", ()))

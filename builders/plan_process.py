@@ -42,7 +42,7 @@ def run_plan_job(job: PlanJob, log: Path, progress: Progress) -> PlanReport:
             f"building {job.graph} was stopped by the system, as happens when memory runs out. Close other programs "
             f"and build again"
         )
-    if not any(line.severity == "error" for line in lines) and errors:
+    if "Traceback" in errors or (errors.strip() and not any(line.severity == "error" for line in lines)):
         raise BuildError(f"building {job.graph} failed: {errors.strip().splitlines()[-1]}")
     raise BuildError(f"building {job.graph} for {_target(job)} failed: {cause_of(lines)}")
 
@@ -68,13 +68,15 @@ def _run(job: PlanJob, files: tuple[Path, Path], progress: Progress) -> tuple[li
 def _handle(text: str, graph: str, lines: list[LogLine], progress: Progress) -> None:
     try:
         event = json.loads(text)
-    except ValueError:  # a library printed something of its own
-        lines.append(LogLine("info", text.rstrip()))
-        return
-    if event["kind"] == "log":
-        lines.append(LogLine(event["severity"], event["text"]))
-    else:
-        progress(f"building {graph} {event['done']}/{event['steps']}")
+    except ValueError:
+        event = None
+    match event:
+        case {"kind": "log", "severity": str(severity), "text": str(said)}:
+            lines.append(LogLine(severity, said))
+        case {"kind": "progress", "done": int(done), "steps": int(steps)}:
+            progress(f"building {graph} {done}/{steps}")
+        case _:  # a library printed something of its own
+            lines.append(LogLine("info", text.rstrip()))
 
 
 def _target(job: PlanJob) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from trt_tts.errors import BuildError, MissingDependencyError
 from trt_tts.flavour import Flavour
 from trt_tts.model_config import GptConfig
-from trt_tts.selftest import Case, Feed
+from trt_tts.selftest import WRITTEN, Case, Feed
 
 _CACHE = re.compile(r"[kv]_\d+")
 
@@ -55,7 +55,7 @@ class PlanRunner:
         self._outputs = [name for name in names if name not in self._inputs]
 
     def execute(self, case: Case) -> tuple[Feed, ...]:
-        """The results of a case's calls, caches left out.
+        """The results of a case's calls, and what the last one left in the caches.
 
         Raises:
             BuildError: TensorRT refuses a shape or fails.
@@ -66,7 +66,11 @@ class PlanRunner:
         self._stream.synchronize()
         caches = self._fill_caches(case)
         try:
-            return tuple(self._call(call, caches) for call in case.calls)
+            found = tuple(self._call(call, caches) for call in case.calls)
+            if caches:
+                rows = [buffer.numpy()[:, :, case.written].astype(np.float32) for buffer in caches.values()]
+                found[-1][WRITTEN] = np.stack(rows)
+            return found
         finally:
             for buffer in caches.values():
                 buffer.free()

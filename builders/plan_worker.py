@@ -100,7 +100,8 @@ def _progress_monitor(trt: Any) -> Any:
 
 def _limit_memory(trt: Any, config: Any, workspace: int) -> None:
     config.set_memory_pool_limit(trt.MemoryPoolType.WORKSPACE, workspace)
-    config.set_memory_pool_limit(trt.MemoryPoolType.TACTIC_DRAM, workspace)
+    # TensorRT takes powers of two only for this one.
+    config.set_memory_pool_limit(trt.MemoryPoolType.TACTIC_DRAM, 1 << (workspace.bit_length() - 1))
 
 
 def _add_profiles(builder: Any, network: Any, config: Any, job: PlanJob) -> None:

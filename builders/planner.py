@@ -28,6 +28,7 @@ RESERVE = 64_000_000
 """Bytes kept free: allocation granularity, CUDA graphs, the driver's own growth."""
 SMALL_CARD = 2_000_000_000
 """Budgets below this get shorter codec windows and prefill chunks."""
+_NOTHING_FITS = "Nothing fits: close other programs that use the GPU, or take another --precision or card"
 _PER_WIDTH_SQUARED = 3.5
 _PER_STEP_WIDE = 12
 _PER_STEP_BIN = 9.24
@@ -109,6 +110,7 @@ def plan_memory(
         capacity=capacity_for(config, max_seconds),
         prefill_chunk=PREFILL_CHUNK // 2 if small else PREFILL_CHUNK,
         codec_steps=256 if small else 512,
+        max_seconds=max_seconds,
     )
     return _plan(config, card, precision, limits)
 
@@ -156,10 +158,11 @@ def require_fit(config: ModelConfig, plan: MemoryPlan) -> None:
         offers.append(f"--max-batch {fitting.max_batch} at {speech_of(plan.limits.capacity):.0f} s of speech")
     if fitting.max_seconds >= 1:
         offers.append(f"--max-seconds {int(fitting.max_seconds)} at --max-batch {batch}")
-    needed, there = plan.total / 1e6, plan.card.memory / 1e6
+    needed, there, taken = plan.total / 1e6, plan.card.memory / 1e6, plan.card.reserved / 1e6
     raise CapacityError(
-        f"{plan.precision} at --max-batch {batch} needs {needed:.0f} MB of the {there:.0f} MB of {plan.card.name}. "
-        + (f"What fits: {', or '.join(offers)}" if offers else "Nothing fits: another card or --precision is needed")
+        f"{plan.precision} at --max-batch {batch} needs {needed:.0f} MB of the {there:.0f} MB of {plan.card.name}, "
+        f"{taken:.0f} MB of it for desktop, other programs and the CUDA context. "
+        + (f"What fits: {', or '.join(offers)}" if offers else _NOTHING_FITS)
     )
 
 

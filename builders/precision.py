@@ -40,7 +40,7 @@ _ISLAND_SCOPES = re.compile(
     r"|preprocessor_mel|quantizer.*",
     re.VERBOSE,
 )  # fmt: skip
-_MOVES = frozenset(
+MOVES = frozenset(
     {"Reshape", "Transpose", "Slice", "Split", "Concat", "Squeeze", "Unsqueeze"}
     | {"Expand", "Gather", "GatherElements", "Identity", "Pad"}
 )
@@ -56,7 +56,9 @@ class Typing:
     kept: tuple[str, ...]
     """Nodes that the range guard moved to FP32."""
     scaled: dict[str, int]
-    """Matrix products computed on values divided by 2 ** exponent."""
+    """Matrix products computed on values divided by 2 ** exponent, weights and inputs together."""
+    divided: dict[str, int]
+    """Of these, the exponent of the first input alone."""
 
 
 def is_island(node: gs.Node) -> bool:
@@ -87,14 +89,14 @@ def _load(file: Path) -> gs.Graph:
     """A graph whose tensors all know their types."""
     model = onnx.shape_inference.infer_shapes(onnx.load(file, load_external_data=False))
     graph = gs.import_onnx(model)
-    _map_weights(graph, model, file.parent)
+    map_weights(graph, model, file.parent)
     unknown = [name for name, tensor in graph.tensors().items() if tensor.dtype is None and name]
     if unknown:
         raise ExportError(f"no type could be inferred for {unknown[:3]}. This is a defect: please report it")
     return graph
 
 
-def _map_weights(graph: gs.Graph, model: onnx.ModelProto, folder: Path) -> None:
+def map_weights(graph: gs.Graph, model: onnx.ModelProto, folder: Path) -> None:
     """Leave weights on disk until they are converted: loaded, they would be in memory three times."""
     tensors = graph.tensors()
     for stored in model.graph.initializer:
@@ -102,6 +104,7 @@ def _map_weights(graph: gs.Graph, model: onnx.ModelProto, folder: Path) -> None:
             place = onnx.external_data_helper.ExternalDataInfo(stored)
             dtype = onnx.helper.tensor_dtype_to_np_dtype(stored.data_type)
             shape, offset = tuple(stored.dims), place.offset or 0
+            tensors[stored.name].data_location = None
             tensors[stored.name].values = np.memmap(folder / place.location, dtype, "r", offset, shape)
 
 
@@ -117,6 +120,7 @@ class _HalfPass:
         self.kept: list[str] = []
         self.half: list[str] = []
         self.scaled: dict[str, int] = {}
+        self.divided: dict[str, int] = {}
 
     def run(self) -> tuple[onnx.ModelProto, Typing]:
         for node in list(self.graph.nodes):
@@ -128,16 +132,20 @@ class _HalfPass:
                 self._set_type(node, self._choose(node))
         self._restore_outputs()
         self.graph.cleanup().toposort()
-        return gs.export_onnx(self.graph), Typing(tuple(self.half), tuple(self.kept), self.scaled)
+        return gs.export_onnx(self.graph), Typing(tuple(self.half), tuple(self.kept), self.scaled, self.divided)
 
     def _choose(self, node: gs.Node) -> np.dtype[Any]:
         pinned = self.rules.of(node.name)
         if pinned is not None:
             return _SINGLE if pinned == "fp32" else _HALF
-        moved = next((tensor for tensor in node.inputs if is_float(tensor)), None)
-        if node.op in _MOVES and isinstance(moved, gs.Variable):
-            return _SINGLE if moved.dtype == _SINGLE else _HALF
-        if is_island(node) and not (node.op == "Gather" and isinstance(moved, gs.Constant)):
+        moved = [tensor for tensor in node.inputs if is_float(tensor)] if node.op in MOVES else []
+        if any(isinstance(tensor, gs.Variable) for tensor in moved):
+            return (
+                _SINGLE
+                if any(tensor.dtype == _SINGLE for tensor in moved if isinstance(tensor, gs.Variable))
+                else _HALF
+            )
+        if is_island(node) and not (node.op == "Gather" and moved):
             return _SINGLE
         if any(self._peak(tensor) > HALF_LIMIT for tensor in (*node.inputs, *node.outputs)):
             self.kept.append(node.name)
@@ -157,9 +165,10 @@ class _HalfPass:
     def _type_gemm(self, node: gs.Node) -> None:
         """FP16 inputs and result; where either is too large, scaled by powers of two that FP32 undoes."""
         output = node.outputs[0]
-        inputs = {i: _excess(self._peak(tensor)) for i, tensor in enumerate(node.inputs[:2]) if is_float(tensor)}
+        inputs = {i: _excess(self._peak(tensor)) for i, tensor in enumerate(node.inputs[:2])}
         shrink = sum(inputs.values())
-        extra = max(_excess(self._peak(output)) - shrink, 0)
+        needed = max(_excess(self._peak(tensor)) for tensor in (output, *node.inputs[2:]))
+        extra = max(needed - shrink, 0)
         # A weight holds the rest; between two activations the first one does.
         holder = 1 if isinstance(node.inputs[1], gs.Constant) else 0
         inputs[holder] += extra
@@ -171,7 +180,7 @@ class _HalfPass:
             return
         if len(node.inputs) > 2:
             node.inputs[2] = self._scaled(node.inputs[2], shrink + extra)
-        self.scaled[node.name] = shrink + extra
+        self.scaled[node.name], self.divided[node.name] = shrink + extra, inputs[0]
         small = gs.Variable(f"{output.name}.small", _HALF, output.shape)
         node.outputs = [small]
         self._set_type(node, _HALF)
@@ -230,7 +239,7 @@ class _HalfPass:
 
     def _peak(self, tensor: gs.Tensor) -> float:
         if isinstance(tensor, gs.Constant):
-            return 0.0
+            return float(np.abs(tensor.values).max(initial=0)) if is_float(tensor) else 0.0
         peak = self.ranges.get(tensor.name, 0.0)
         if not math.isfinite(peak):
             raise ExportError(f"tensor {tensor.name} is not finite in FP32. Check the checkpoint")

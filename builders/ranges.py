@@ -15,7 +15,7 @@ from trt_tts.cpu.threads import usable_threads
 
 Feed = dict[str, npt.NDArray[Any]]
 _FLOAT = onnx.TensorProto.FLOAT
-_PREFIX = "largest of "
+_LARGEST, _SUM = "largest of ", "sum of "
 
 
 def record(file: Path, feeds: Iterable[Feed]) -> dict[str, float]:
@@ -30,13 +30,16 @@ def record(file: Path, feeds: Iterable[Feed]) -> dict[str, float]:
     """
     model = onnx.load(file, load_external_data=False)
     names = _float_tensors(model)
+    outputs = []
     for name in names:
         model.graph.node.append(onnx.helper.make_node("Abs", [name], [f"abs of {name}"]))
-        model.graph.node.append(
-            onnx.helper.make_node("ReduceMax", [f"abs of {name}"], [_PREFIX + name], keepdims=0)
-        )  # fmt: skip
+        # ReduceMax drops NaN, which a sum keeps.
+        for operator, prefix in (("ReduceMax", _LARGEST), ("ReduceSum", _SUM)):
+            node = onnx.helper.make_node(operator, [f"abs of {name}"], [prefix + name], keepdims=0)
+            model.graph.node.append(node)
+            outputs.append(onnx.helper.make_tensor_value_info(prefix + name, _FLOAT, []))
     del model.graph.output[:]
-    model.graph.output.extend(onnx.helper.make_tensor_value_info(_PREFIX + name, _FLOAT, []) for name in names)
+    model.graph.output.extend(outputs)
     instrumented = file.with_name(f"{file.stem}.ranges.onnx")
     onnx.save(model, instrumented)
     try:
@@ -56,6 +59,7 @@ def _run(file: Path, names: list[str], feeds: Iterable[Feed]) -> dict[str, float
     session = open_session(file, usable_threads())
     largest = np.zeros(len(names))
     for feed in feeds:
-        found = np.array(session.run([_PREFIX + name for name in names], feed), dtype=np.float64)
-        largest = np.maximum(largest, np.where(np.isfinite(found), found, np.inf))
+        values = np.array(session.run([kind + name for kind in (_LARGEST, _SUM) for name in names], feed))
+        found, sums = np.split(values, 2)
+        largest = np.maximum(largest, np.where(np.isnan(sums) | np.isinf(found), np.inf, found))
     return dict(zip(names, largest.tolist(), strict=True))

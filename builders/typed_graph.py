@@ -54,12 +54,12 @@ def write_typed(name: str, source: Path, folder: Path, request: TypeRequest, ran
     """
     _check_rules(name, source, request)
     if request.precision == "fp32":
-        model, typing = onnx.load(source), Typing((), (), {})
+        model, typing = onnx.load(source), Typing((), (), {}, {})
     else:
         model, typing = to_half(source, request.rules, ranges)
     scales = _int8_scales(request) if name == "gpt" else {}
     if scales:
-        model = insert_qdq(model, scales)
+        model = insert_qdq(model, scales, typing.divided)
     _fix_capacity(model, request.capacity)
     file = save_model(model, folder, name)
     return TypedGraph(file, typing, _products(source, typing, scales))
@@ -75,6 +75,11 @@ def _check_rules(name: str, source: Path, request: TypeRequest) -> None:
         )
     for node in nodes:
         pinned = request.rules.of(node.name)
+        if request.precision == "fp32" and pinned not in (None, "fp32"):
+            raise UsageError(
+                f"the precision map pins {node.name} to {pinned}, and --precision fp32 types nothing. Build with "
+                f"--precision fp16 or int8 and pin what should stay FP32"
+            )
         if pinned == "fp32" and node.op_type in GEMMS and not request.fp32_products:
             raise UsageError(
                 f"the precision map pins {node.name} to fp32; TensorRT-RTX compiles no FP32 matrix product for this "

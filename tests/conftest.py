@@ -1,6 +1,7 @@
 """Shared fixtures: checkpoints and engine sets are made once per run."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,10 @@ from trt_tts import Engine
 from trt_tts.builders.cards import load_cards
 from trt_tts.builders.checkpoint import Checkpoint, load_checkpoint
 from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
+from trt_tts.builders.export import export_graph, graph_files
 from trt_tts.builders.gpu_set import GpuBuild, build_gpu_set
+from trt_tts.builders.graphs.gpt import gpt_graph
+from trt_tts.builders.graphs.registry import GRAPHS
 from trt_tts.demo import demo_checkpoint
 from trt_tts.flavour import load_flavour
 
@@ -56,6 +60,17 @@ def _build(tmp_path_factory, checkpoint: Checkpoint, precision: str, **limits) -
 @pytest.fixture(scope="session")
 def tiny_set(tmp_path_factory, tiny) -> Path:
     return _build(tmp_path_factory, tiny, "fp32", max_batch=3, max_seconds=5)
+
+
+@pytest.fixture(scope="session")
+def tiny_exports(tmp_path_factory, tiny, tiny_set) -> Path:
+    """FP32 graphs as a build for a GPU exports them; all but gpt are those of the CPU set."""
+    folder = tmp_path_factory.mktemp("exports")
+    for name in GRAPHS:
+        for file in graph_files(tiny_set, name):
+            shutil.copy(file, folder)
+    export_graph(gpt_graph(tiny, exact_cache=False), folder)
+    return folder
 
 
 @pytest.fixture(scope="session")

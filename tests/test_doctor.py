@@ -89,7 +89,7 @@ def test_a_lacking_onnxruntime_is_a_problem_with_the_command_that_fixes_it(insta
         ("onnxscript", "build tools"),
         ("safetensors", "build tools"),
         ("huggingface_hub", "download"),
-        ("tensorrt", "TensorRT"),
+        ("tensorrt", "tensorrt"),
     ],
 )
 def test_a_lacking_optional_package_is_missing_and_named(package, name, installed):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import platform
 import re
@@ -17,12 +18,18 @@ import psutil
 from trt_tts.checkpoints import ENVIRONMENT, choose_checkpoint
 from trt_tts.cpu.session import MINIMUM_RUNTIME
 from trt_tts.cpu.threads import usable_threads
+from trt_tts.flavour import TENSORRT, TENSORRT_RTX, install_command, installed_version
+from trt_tts.gpu_reading import read_gpu
+from trt_tts.shell import command, pip_install
 
-_UV_INSTALL = f"{sys.executable} -m uv pip install --python {sys.executable}"
-TORCH_COMMAND = f"{sys.executable} -m pip install uv; {_UV_INSTALL} --torch-backend cpu torch"
+_UV_INSTALL = command(
+    sys.executable, *["-m", "uv", "pip", "install", "--torch-backend", "cpu", "torch", "--python"], sys.executable
+)
+TORCH_COMMAND = f"{pip_install(['uv'])}; {_UV_INSTALL}"
 """A plain `pip install torch` takes the CUDA build on Linux."""
-BUILD_COMMAND = f"{sys.executable} -m pip install onnx onnx-graphsurgeon onnx-ir onnxscript safetensors"
-FETCH_COMMAND = f"{sys.executable} -m pip install huggingface_hub"
+BUILD_PACKAGES = ("onnx", "onnx-graphsurgeon", "onnx-ir", "onnxscript", "safetensors")
+BUILD_COMMAND = pip_install(BUILD_PACKAGES)
+FETCH_COMMAND = pip_install(["huggingface_hub"])
 
 
 @dataclass(frozen=True)
@@ -93,25 +100,27 @@ def _optional(name: str, packages: tuple[str, ...], purpose: str, fix: str) -> C
     return check
 
 
+def _tensorrt(package: str, purpose: str) -> Callable[[], Finding]:
+    def check() -> Finding:
+        version = installed_version(package)
+        if version is None:
+            return Finding(package, "missing", f"{package} is not installed; it {purpose}", install_command(package))
+        return Finding(package, "ok", version)
+
+    return check
+
+
 def _gpu() -> Finding:
-    try:
-        import pynvml
-    except ImportError:
+    gpu = read_gpu()
+    if gpu is None and importlib.util.find_spec("pynvml") is None:
         return Finding(
-            "NVIDIA GPU", "missing", "cannot look: nvidia-ml-py is not installed", "pip install nvidia-ml-py"
+            "NVIDIA GPU", "missing", "cannot look: nvidia-ml-py is not installed", pip_install(["nvidia-ml-py"])
         )
-    try:
-        pynvml.nvmlInit()
-        driver = pynvml.nvmlSystemGetDriverVersion()
-        if pynvml.nvmlDeviceGetCount() == 0:
-            return Finding("NVIDIA GPU", "missing", f"driver {driver}, no GPU; the CPU backend is used")
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-        memory = pynvml.nvmlDeviceGetMemoryInfo(handle)
-        name = pynvml.nvmlDeviceGetName(handle)
-        detail = f"{name}, driver {driver}, {memory.free / 1e6:.0f} of {memory.total / 1e6:.0f} MB free"
-        return Finding("NVIDIA GPU", "ok", f"{detail}; this version runs on the CPU")
-    except pynvml.NVMLError as error:
-        return Finding("NVIDIA GPU", "missing", f"no driver answers ({error}); the CPU backend is used")
+    if gpu is None:
+        return Finding("NVIDIA GPU", "missing", "none answers; the CPU backend is used")
+    free = f"{(gpu.memory - gpu.used) / 1e6:.0f} of {gpu.memory / 1e6:.0f} MB free"
+    detail = f"{gpu.name}, compute capability {gpu.compute_capability}, driver {gpu.driver}, {free}"
+    return Finding("NVIDIA GPU", "ok", f"{detail}; sets are built and tested for it, speech still runs on the CPU")
 
 
 def _memory() -> Finding:
@@ -145,10 +154,12 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _processor,
     _onnxruntime,
     _optional("export", ("torch",), "by build and export", TORCH_COMMAND),
-    _optional("build tools", ("onnx", "onnxscript", "safetensors"), "by build and export", BUILD_COMMAND),
+    _optional(
+        "build tools", ("onnx", "onnx-graphsurgeon", "onnxscript", "safetensors"), "by build and export", BUILD_COMMAND
+    ),
     _optional("download", ("huggingface_hub",), "by fetch", FETCH_COMMAND),
-    _optional("TensorRT", ("tensorrt",), "for GPU engines, which this version does not build", ""),
-    _optional("TensorRT-RTX", ("tensorrt-rtx",), "for GPU engines, which this version does not build", ""),
+    _tensorrt(TENSORRT, "builds sets on the GPU they are for"),
+    _tensorrt(TENSORRT_RTX, "builds sets for a GPU that is not here"),
     _gpu,
     _memory,
     _disk,

@@ -8,11 +8,12 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import os
-import sys
 from dataclasses import dataclass
 from typing import Any
 
 from trt_tts.errors import MissingDependencyError, UsageError
+from trt_tts.gpu_reading import physical_index
+from trt_tts.shell import pip_install
 
 TENSORRT, TENSORRT_RTX = "tensorrt", "tensorrt_rtx"
 FLAVOURS = (TENSORRT, TENSORRT_RTX)
@@ -20,10 +21,8 @@ _DISTRIBUTIONS = {
     TENSORRT: ("tensorrt", "tensorrt-cu13", "tensorrt-cu12"),
     TENSORRT_RTX: ("tensorrt-rtx",),
 }
-INSTALL = {
-    TENSORRT: f"{sys.executable} -m pip install tensorrt cuda-bindings nvidia-ml-py",
-    TENSORRT_RTX: f"{sys.executable} -m pip install tensorrt-rtx",
-}
+_BESIDE = {TENSORRT: ("cuda-bindings", "nvidia-ml-py"), TENSORRT_RTX: ()}
+"""Packages that a GPU set needs besides."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +53,12 @@ def installed_version(package: str) -> str | None:
     return None
 
 
+def install_command(package: str, version: str | None = None) -> str:
+    """The command that installs a flavour, of one release or the newest."""
+    name = _DISTRIBUTIONS[package][0]
+    return pip_install((name if version is None else f"{name}=={version}", *_BESIDE[package]))
+
+
 def load_flavour(package: str, device: int = 0) -> Flavour:
     """Import a flavour, for GPU number `device`.
 
@@ -63,13 +68,16 @@ def load_flavour(package: str, device: int = 0) -> Flavour:
     """
     if package not in FLAVOURS:
         raise UsageError(f"TensorRT flavour {package!r}; allowed: {', '.join(FLAVOURS)}")
-    if device:  # TensorRT takes the first GPU it sees, here and in the processes that are started from here
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(device)
+    # TensorRT takes the first GPU it sees, here and in the processes that are started from here.
+    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    if device:
+        os.environ["CUDA_VISIBLE_DEVICES"] = str(physical_index(device))
     try:
         module = importlib.import_module(package)
     except (ImportError, OSError) as error:
         raise MissingDependencyError(
-            f"{package} is needed for this and cannot be imported. Install it with: {INSTALL[package]} ({error})"
+            f"{package} is needed for this and cannot be imported ({error}). Install it with: "
+            f"{install_command(package)}"
         ) from error
     return Flavour(package, str(module.__version__), module)
 

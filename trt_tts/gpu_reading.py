@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,14 @@ class GpuReading:
         return 2 * self.memory_clock_mhz * self.bus_width / 8 / 1000
 
 
+def physical_index(device: int) -> int:
+    """The driver's number of GPU `device`: CUDA_VISIBLE_DEVICES hides and renumbers GPUs for CUDA, not for NVML."""
+    visible = [item.strip() for item in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
+    if device < len(visible) and visible[device].isdigit():
+        return int(visible[device])
+    return device
+
+
 def read_gpu(device: int = 0) -> GpuReading | None:
     """GPU number `device` of this machine, None where nvidia-ml-py, the driver or the GPU is missing."""
     try:
@@ -36,7 +45,7 @@ def read_gpu(device: int = 0) -> GpuReading | None:
     try:
         pynvml.nvmlInit()
         try:
-            return _read(pynvml, device)
+            return _read(pynvml, physical_index(device))
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError:

@@ -73,10 +73,12 @@ class Limits:
     """Prompt positions per prefill call."""
     codec_steps: int = 512
     """Longest window of the codec on a GPU, in steps."""
+    max_seconds: float | None = None
+    """What was asked for; None where the capacity is the default."""
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if type(value) is not int or value < 1:
+            if name != "max_seconds" and (type(value) is not int or value < 1):
                 raise ValueError(f"{name} is {value!r}, not a positive whole number")
 
 

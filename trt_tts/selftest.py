@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ LEAST_SNR_DB = {"fp32": 60.0, "fp16": 30.0, "int8": 10.0}
 LARGEST_SNR_DB = 200.0
 QUIETEST = 1e-5
 """Sound that stays below this is silence."""
+WRITTEN = "written"
+"""Name of the keys and values that a case's calls wrote, float32 [caches, rows, heads, positions, width]."""
 Feed = dict[str, npt.NDArray[Any]]
 
 
@@ -43,12 +46,19 @@ class Case:
     expected: tuple[Feed, ...]
 
     def cache(self, index: int, rows: int, heads: int, capacity: int, width: int) -> npt.NDArray[np.float32]:
-        """The `index`-th cache before the first call, float32 [rows, heads, capacity, width]."""
+        """The `index`-th cache (k_0, v_0, k_1, ...) before the first call, float32 [rows, heads, capacity, width]; all
+        values are FP16 numbers. The keys are large enough for attention to tell positions apart."""
         cache = np.zeros((rows, heads, capacity, width), np.float32)
         random = np.random.Generator(np.random.Philox(key=index))
-        shape = (rows, heads, self.history, width)
-        cache[:, :, : self.history] = random.random(shape, np.float32) - 0.5
+        spread = 2.0 if index % 2 == 0 else 1.0
+        values = spread * random.standard_normal((rows, heads, self.history, width), np.float32)
+        cache[:, :, : self.history] = values.astype(np.float16)
         return cache
+
+    @property
+    def written(self) -> slice:
+        """The positions that the calls write."""
+        return slice(self.history, self.history + sum(call["rows"].shape[1] for call in self.calls))
 
 
 @dataclass(frozen=True)
@@ -83,7 +93,7 @@ def judge(case: Case, found: tuple[Feed, ...], precision: str) -> CaseResult:
                 problem = f"{name} holds NaN or infinity"
             elif np.abs(value).max() < QUIETEST < np.abs(wanted).max():
                 problem = f"{name} is silent"
-            else:
+            elif np.abs(wanted).max() >= QUIETEST or np.abs(value).max() >= QUIETEST:
                 worst = min(worst, snr_db(wanted, value))
     if problem is not None:
         return CaseResult(case.graph, case.profile, case.shape, None, differing, problem)
@@ -130,10 +140,11 @@ def load_cases(folder: Path) -> list[Case]:
         EngineSetError: the file is missing or damaged.
     """
     try:
-        with np.load(folder / SELFTEST) as data:
-            heads = json.loads(str(data["cases"]))
-            return [_case(i, head, dict(data)) for i, head in enumerate(heads)]
-    except (OSError, ValueError, KeyError) as error:
+        with (folder / SELFTEST).open("rb") as file, np.load(file) as data:
+            arrays = dict(data)
+        heads = json.loads(str(arrays["cases"]))
+        return [_case(i, head, arrays) for i, head in enumerate(heads)]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile) as error:
         raise EngineSetError(f"{folder / SELFTEST} is missing or damaged: {error}. Build the set again") from error
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import platform
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
 from trt_tts.errors import EngineSetError
-from trt_tts.flavour import FLAVOURS, INSTALL, installed_version
+from trt_tts.flavour import FLAVOURS, install_command, installed_version
 from trt_tts.gpu_reading import GpuReading, read_gpu
 from trt_tts.manifest import Manifest
+from trt_tts.shell import command
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def require_runs_on(machine: Machine, folder: Path, manifest: Manifest) -> None:
     if package not in machine.tensorrt:
         raise EngineSetError(
             f"{folder} was built with {target.runtime}; {package} is not installed here. Install it with: "
-            f"{INSTALL[package]}=={version}"
+            f"{install_command(package, version)}"
         )
     if machine.tensorrt[package] != version:
         found = f"{package} {machine.tensorrt[package]}"
@@ -66,9 +66,12 @@ def require_runs_on(machine: Machine, folder: Path, manifest: Manifest) -> None:
 
 def rebuild_command(folder: Path, manifest: Manifest) -> str:
     """The command that builds a set anew, for the card that is here."""
-    command = ["trt-tts", "build", "--backend", manifest.backend, "--precision", manifest.precision]
-    command += ["--max-batch", str(manifest.limits.max_batch), "--force", "-o", str(folder)]
-    return shlex.join(command)
+    limits = manifest.limits
+    words = ["trt-tts", "build", "--backend", manifest.backend, "--precision", manifest.precision]
+    words += ["--max-batch", str(limits.max_batch)]
+    if limits.max_seconds is not None:
+        words += ["--max-seconds", f"{limits.max_seconds:g}"]
+    return command(*words, "--force", "-o", folder)
 
 
 def _differs(folder: Path, relation: str, built: str | None, here: str, found: str, manifest: Manifest) -> str:

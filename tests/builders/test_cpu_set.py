@@ -1,3 +1,5 @@
+import shutil
+
 import numpy as np
 import onnx
 import pytest
@@ -55,7 +57,7 @@ def test_existing_folder_is_kept_without_force_and_when_a_forced_build_fails(tin
 
 
 def test_full_disk_is_found_before_anything_is_written(tiny, tmp_path, monkeypatch):
-    usage = cpu_set.shutil.disk_usage(tmp_path)
+    usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage._replace(free=1000))
     with pytest.raises(TrtTtsError, match="not enough disk space"):
         build_cpu_set(tiny, tmp_path / "set", CpuBuild())

@@ -12,6 +12,7 @@ from trt_tts.builders.auto_precision import time_set
 from trt_tts.builders.build_log import MemoryLines
 from trt_tts.builders.calibration_data import Calibration
 from trt_tts.builders.cards import load_cards
+from trt_tts.builders.export import ExportReport, graph_files
 from trt_tts.builders.gpu_set import GpuBuild, build_gpu_set
 from trt_tts.builders.plan_job import PlanJob, PlanReport
 from trt_tts.builders.plan_process import run_plan_job
@@ -156,7 +157,9 @@ def test_int8_build_without_int8_layers_fails(demo_gpu_set, tmp_path):
         gpu_set._require_as_asked(info, typed, report(1, int8_layers=0))
 
 
-def test_interrupted_build_leaves_nothing(tiny, tmp_path):
+def test_interrupted_build_leaves_nothing(tiny, tiny_exports, tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_set, "export_graph", export_by_copying(tiny_exports))
+
     def interrupt(stage):
         if stage.startswith("building gpt"):
             raise KeyboardInterrupt
@@ -166,7 +169,8 @@ def test_interrupted_build_leaves_nothing(tiny, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_graph_that_types_ruin_is_found_before_it_is_built(tiny, tmp_path, monkeypatch):
+def test_graph_that_types_ruin_is_found_before_it_is_built(tiny, tiny_exports, tmp_path, monkeypatch):
+    monkeypatch.setattr(gpu_set, "export_graph", export_by_copying(tiny_exports))
     monkeypatch.setattr(gpu_set, "run_plan_job", lambda *_: pytest.fail("must not get this far"))
     monkeypatch.setattr(gpu_set, "execute_on_cpu", lambda case, *_: tuple(_zeros(item) for item in case.expected))
     with pytest.raises(BuildError, match="simulated on the CPU"):
@@ -178,8 +182,19 @@ def _zeros(feed):
     return {name: np.zeros_like(value) for name, value in feed.items()}
 
 
+def export_by_copying(folder):
+    """Stands for `export_graph`: graphs that were exported before."""
+
+    def copy(graph, target):
+        for file in graph_files(folder, graph.name):
+            shutil.copy(file, target)
+        return ExportReport(graph.name, 0, 0, 0.0, 0)
+
+    return copy
+
+
 @pytest.fixture(scope="module")
-def fake_set(tiny, tmp_path_factory):
+def fake_set(tiny, tiny_exports, tmp_path_factory):
     """A set whose plans are paths of the typed graphs, for `fake_tensorrt`."""
     folder = tmp_path_factory.mktemp("fake")
 
@@ -193,6 +208,7 @@ def fake_set(tiny, tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gpu_set, "run_plan_job", keep_graph)
+        patch.setattr(gpu_set, "export_graph", export_by_copying(tiny_exports))
         build_gpu_set(tiny, folder / "set", request(max_batch=3, max_seconds=5))
     return folder / "set"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from trt_tts.cli.console import megabytes, note, out, progress
 from trt_tts.cli.toolchain import load_chosen_checkpoint, require_build_extra, require_graph_tools
 from trt_tts.files import require_new
 from trt_tts.manifest import Manifest
+from trt_tts.shell import command
 
 DEFAULT_PRECISION = {"cpu": "int8", "tensorrt": "fp16"}
 """What auto means where nothing can be timed."""
@@ -100,7 +100,8 @@ def _build_for_cpu(options: _Options) -> None:
     with progress() as stage:
         manifest = build_cpu_set(checkpoint, options.target, request, options.force, stage)
     _report(manifest, options.target, started)
-    note(f'next: trt-tts say "the engine is ready" --engine {_quoted(options.target)} -o ready.wav')
+    say = command("trt-tts", "say", "the engine is ready", "--engine", options.target, "-o", "ready.wav")
+    note(f"next: {say}")
 
 
 def _build_for_gpu(
@@ -154,18 +155,14 @@ def _report(manifest: Manifest, target: Path, started: float) -> None:
 def _say_where_it_runs(manifest: Manifest, target: Path) -> None:
     runs_on = manifest.target
     if manifest.verification is None or manifest.verification.verified:
-        note(f"next: trt-tts inspect {_quoted(target)}")
+        note(f"next: {command('trt-tts', 'inspect', target)}")
         return
     note(
         f"it cannot run here: {manifest.verification.reason}. It runs with {runs_on.runtime} on a GPU of compute "
         f"capability {runs_on.compute_capability} under {runs_on.system} only; copy the folder there and test it with: "
-        f"trt-tts verify {_quoted(target)}"
+        f"{command('trt-tts', 'verify', target)}"
     )
     note("a set that speaks here: trt-tts build --backend cpu")
-
-
-def _quoted(path: Path) -> str:
-    return str(path) if re.fullmatch(r"[\w./\\:-]+", str(path)) else f'"{path}"'
 
 
 def register(app: typer.Typer) -> None:
