@@ -3,7 +3,7 @@
 ONNX Runtime has few FP16 kernels on the CPU: it computes such nodes in FP32 and drops the casts between them, so
 neither rounding nor overflow would be seen. Here every FP16 result is rounded by arithmetic: to 11 bits with
 Veltkamp's splitting (Dekker, "A floating-point technique for extending the available precision", 1971), to infinity
-above FP16's range. Subnormals keep their bits.
+above FP16's range. Ties may go either way, and subnormals keep their bits.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def write_simulation(file: Path, target: Path) -> Path:
     map_weights(graph, model, file.parent)
     half = [tensor for tensor in graph.tensors().values() if tensor.dtype == _HALF]
     for node in list(graph.nodes):
-        if node.op == "Cast" and node.outputs[0].dtype in (_SINGLE, _HALF) and node.inputs[0].dtype in (_SINGLE, _HALF):
-            node.op, node.attrs = "Identity", {}
+        if node.op == "Cast" and node.outputs[0].dtype == _HALF:
+            node.attrs["to"] = onnx.TensorProto.FLOAT
         if node.op not in (*MOVES, CACHE_WRITE):
             for output in list(node.outputs):
                 if output.dtype == _HALF:

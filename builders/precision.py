@@ -138,14 +138,10 @@ class _HalfPass:
         pinned = self.rules.of(node.name)
         if pinned is not None:
             return _SINGLE if pinned == "fp32" else _HALF
-        moved = [tensor for tensor in node.inputs if is_float(tensor)] if node.op in MOVES else []
-        if any(isinstance(tensor, gs.Variable) for tensor in moved):
-            return (
-                _SINGLE
-                if any(tensor.dtype == _SINGLE for tensor in moved if isinstance(tensor, gs.Variable))
-                else _HALF
-            )
-        if is_island(node) and not (node.op == "Gather" and moved):
+        moved = [item for item in node.inputs if is_float(item) and isinstance(item, gs.Variable)]
+        if node.op in MOVES and moved:
+            return _SINGLE if any(item.dtype == _SINGLE for item in moved) else _HALF
+        if is_island(node) and node.op != "Gather":
             return _SINGLE
         if any(self._peak(tensor) > HALF_LIMIT for tensor in (*node.inputs, *node.outputs)):
             self.kept.append(node.name)
