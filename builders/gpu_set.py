@@ -185,6 +185,7 @@ class _SetBuilder:
         typed = write_typed(name, source, self.typed, self._type_request(name), ranges)
         self.progress(f"computing the self-test of {name}")
         cases = make_cases(name, source, config, self.limits, feeds, spoken)
+        free_memory()
         simulated = self._simulate(typed, cases)
         free_memory()
         info = describe_graph(self.typed, name, GRAPHS[name].resident, export_error)
@@ -209,7 +210,7 @@ class _SetBuilder:
             rows = len(case.calls[0].get("start", ()))
             if case.span > SIMULATED_SPAN or rows > SIMULATED_ROWS:
                 continue
-            found = execute_on_cpu(case, session, self.checkpoint.config, self.limits.capacity)
+            found = execute_on_cpu(case, session, self.checkpoint.config)
             result = judge(case, found, self.build.precision)
             if result.problem or result.snr_db is None:
                 raise BuildError(

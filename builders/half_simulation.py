@@ -26,7 +26,7 @@ _SINGLE, _HALF = np.dtype(np.float32), np.dtype(np.float16)
 def write_simulation(file: Path, target: Path) -> Path:
     """Write `target`, the FP32 graph that gives what the typed graph `file` gives; returns it.
 
-    Inputs and outputs keep their names; the FP16 ones become FP32.
+    Inputs and outputs keep their names; the FP16 ones become FP32, and caches may be of any length.
     """
     model = onnx.shape_inference.infer_shapes(onnx.load(file, load_external_data=False))
     graph = gs.import_onnx(model)
@@ -44,6 +44,10 @@ def write_simulation(file: Path, target: Path) -> Path:
             _widen(graph, tensor)
         else:
             tensor.dtype = _SINGLE
+    for node in graph.nodes:
+        if node.op == CACHE_WRITE:
+            for cache in (node.inputs[0], node.outputs[0]):
+                cache.shape = [*cache.shape[:2], "C", *cache.shape[3:]]
     graph.cleanup().toposort()
     return save_model(gs.export_onnx(graph), target.parent, target.stem)
 
