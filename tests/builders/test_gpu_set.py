@@ -47,7 +47,7 @@ def test_set_holds_plans_for_the_card_and_says_that_no_card_has_run_them(demo_gp
     assert set(manifest.graphs) == {"gpt", "codec", "codec_vq", "text_head", "voice_encoder"}
     for name, graph in manifest.graphs.items():
         assert (demo_gpu_set / f"{name}.plan").stat().st_size > 1e6
-        assert graph.plan.simulated_snr_db > 40
+        assert graph.plan.simulated_snr_db > 35
         assert set(graph.plan.products.values()) == {"fp16"}
         assert all(len(digest) == 64 for digest in graph.plan.onnx_sha256.values())
     assert not manifest.verification.verified
