@@ -1,14 +1,15 @@
-"""Reads calibration.json: the activation scales of a checkpoint's linears."""
+"""calibration.json: the activation scales of a checkpoint's linears."""
 
 from __future__ import annotations
 
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from trt_tts.errors import UsageError
-from trt_tts.files import read_json
+from trt_tts.files import new_file, read_json
 
 from .checkpoint import Checkpoint
 
@@ -25,6 +26,14 @@ class Calibration:
     """sha256 of the checkpoint's files."""
     scales: dict[str, float]
     """Linear of the `gpt` graph, by node name -> scale of its input: the value that 127 stands for, divided by 127."""
+    dataset: str = ""
+    """Where the texts came from."""
+    dataset_sha256: str = ""
+
+    def save(self, file: Path) -> None:
+        """Write as JSON; a file that is there is replaced."""
+        with new_file(file) as work:
+            work.write_text(json.dumps({"version": CALIBRATION_VERSION, **asdict(self)}, indent=1) + "\n", "utf-8")
 
 
 def load_calibration(file: Path, checkpoint: Checkpoint) -> Calibration:
@@ -44,7 +53,13 @@ def load_calibration(file: Path, checkpoint: Checkpoint) -> Calibration:
             f"{file} has version {data.get('version')!r}; this program reads {CALIBRATION_VERSION}. Calibrate anew"
         )
     try:
-        calibration = Calibration(str(data["method"]), dict(data["checkpoint"]), _scales(data["scales"]))
+        calibration = Calibration(
+            str(data["method"]),
+            dict(data["checkpoint"]),
+            _scales(data["scales"]),
+            str(data.get("dataset", "")),
+            str(data.get("dataset_sha256", "")),
+        )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{file} is no calibration file ({error}). Calibrate anew") from error
     changed = [name for name, digest in checkpoint.hashes.items() if calibration.checkpoint.get(name) != digest]

@@ -63,12 +63,12 @@ def _widen(graph: gs.Graph, constant: gs.Constant) -> None:
 def _round(graph: gs.Graph, node: gs.Node, output: gs.Variable) -> None:
     name = output.name
     exact, split, rest, near, size, fits, beyond = (
-        gs.Variable(f"{name}.{part}", np.bool_ if part == "fits" else _SINGLE)
+        gs.Variable(f"{name}.round.{part}", np.bool_ if part == "fits" else _SINGLE)
         for part in ("exact", "split", "rest", "near", "size", "fits", "beyond")
     )
     node.outputs = [exact if item is output else item for item in node.outputs]
     splitter, limit, zero = (
-        gs.Constant(f"{name}.{part}", np.array(value, np.float32))
+        gs.Constant(f"{name}.round.{part}", np.array(value, np.float32))
         for part, value in (("splitter", _SPLITTER), ("limit", _OVERFLOW), ("zero", 0))
     )
     graph.layer(op="Mul", inputs=[exact, splitter], outputs=[split])

