@@ -239,7 +239,10 @@ class _SetBuilder:
     def _describe_plan(self, name: str, typed: TypedGraph, report: PlanReport, simulated: float) -> PlanInfo:
         profiles = profiles_of(name, self.checkpoint.config, self.limits)
         memory = report.memory
-        activations = memory.activations or (0,) * len(profiles)
+        # A builder that does not list every profile says what the largest one needs.
+        largest = max(memory.activations, default=0)
+        listed = len(memory.activations) == len(profiles)
+        activations = memory.activations if listed else (largest,) * len(profiles)
         return PlanInfo(
             onnx_sha256={file.name: sha256_of(file) for file in graph_files(self.typed, name)},
             profiles=tuple(

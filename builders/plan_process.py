@@ -34,7 +34,9 @@ def run_plan_job(job: PlanJob, log: Path, progress: Progress) -> PlanReport:
         files = Path(folder) / "job.json", Path(folder) / "report.json"
         job.save(files[0])
         lines, code, errors = _run(job, files, progress)
-        log.write_text("\n".join(fold(lines)) + "\n", "utf-8")
+        # A set is given away: the log must not tell where it was built.
+        text = "\n".join(fold(lines)).replace(str(Path(job.onnx).parent) + os.sep, "")
+        log.write_text(text + "\n", "utf-8")
         if code == 0:
             return PlanReport.load(files[1])
     if code in _KILLED:
