@@ -74,7 +74,11 @@ def save_model(model: onnx.ModelProto, folder: Path, name: str) -> Path:
     file = folder / f"{name}.onnx"
     weights = folder / f"{name}.weights"
     weights.unlink(missing_ok=True)  # onnx appends to an existing file
-    onnx.save(model, file, save_as_external_data=True, location=weights.name, size_threshold=EXTERNAL_ABOVE)
+    # Not `save_as_external_data`, which refuses when the current folder, of all places, holds a file of that name.
+    for tensor in model.graph.initializer:
+        if tensor.HasField("raw_data") and len(tensor.raw_data) >= EXTERNAL_ABOVE:
+            onnx.external_data_helper.set_external_data(tensor, weights.name)
+    onnx.save(model, file)
     if weights.exists():
         weights.chmod(0o644)
     return file

@@ -8,7 +8,7 @@ import torch
 
 from tests.reference_case import REFERENCE, Reference, snr
 from tests.sampler_truth import distribution
-from trt_tts.builders.export import export_graph
+from trt_tts.builders.export import export_graph, save_model
 from trt_tts.builders.graphs.fsq import GroupedResidualFSQ
 from trt_tts.builders.graphs.gpt import gpt_graph
 from trt_tts.builders.graphs.registry import GRAPHS
@@ -238,3 +238,13 @@ def test_export_that_computes_something_else_is_refused(tiny, tmp_path, monkeypa
     monkeypatch.setattr(export, "_to_onnx", broken)
     with pytest.raises(ExportError, match="text_head does not compute"):
         export.export_graph(graph, tmp_path)
+
+
+def test_saving_does_not_look_into_the_current_folder(tmp_path, monkeypatch, tiny_exports):
+    (tmp_path / "text_head.weights").write_text("another graph's")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "target").mkdir()
+    model = onnx.load(tiny_exports / "text_head.onnx")
+    file = save_model(model, tmp_path / "target", "text_head")
+    assert (tmp_path / "target" / "text_head.weights").stat().st_size > 1000
+    onnx.checker.check_model(file)
