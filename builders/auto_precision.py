@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from trt_tts.errors import BuildError
+from trt_tts.errors import BuildError, TrtTtsError
 from trt_tts.files import new_folder, require_new
 from trt_tts.flavour import Flavour
 from trt_tts.manifest import Manifest
@@ -63,12 +63,12 @@ def build_fastest(
                 )
                 progress(f"timing {precision}")
                 times[precision] = (measure or time_set)(folder, built[precision], build.flavour)
-            except BuildError as error:
+            except TrtTtsError as error:  # too large for the card, out of range, failed: the next one may do
                 times[precision] = {}
                 failures.append(f"{precision}: {error}")
         best = min((name for name, found in times.items() if found), key=lambda name: _cost(times[name]), default=None)
         if best is None:
-            raise BuildError("no precision passes its self-test on this card. " + "; ".join(failures))
+            raise BuildError("no precision can be built and passes its self-test on this card. " + "; ".join(failures))
         manifest = replace(built[best], verification=_with_times(built[best], times))
         with new_folder(target, force, Manifest.marks) as folder:
             for file in (Path(scratch) / best).iterdir():

@@ -30,6 +30,9 @@ class BackendRequest:
     flavour: str | None = None
     calibrated: bool = False
     """A calibration file was named."""
+    mapped: bool = False
+    """A precision map was named."""
+    device: int = 0
 
     def __post_init__(self) -> None:
         if self.backend not in BACKENDS:
@@ -37,14 +40,18 @@ class BackendRequest:
         if self.flavour is not None and self.flavour not in FLAVOURS:
             raise UsageError(f"tensorrt is {self.flavour!r}; allowed: {', '.join(FLAVOURS)}")
         if self.backend == "cpu" and self.wants_gpu:
-            raise UsageError("--card, --tensorrt, --calibration and --precision fp16 are for --backend tensorrt")
+            raise UsageError(
+                "--card, --tensorrt, --device, --calibration, --precision-map and --precision fp16 are for "
+                "--backend tensorrt"
+            )
         if self.precision == CPU_ONLY and (self.backend == "tensorrt" or self.wants_gpu):
             raise UsageError(f"precision {CPU_ONLY} is built for the CPU only; allowed on GPUs: fp32, fp16, int8")
 
     @property
     def wants_gpu(self) -> bool:
         """Whether an option makes sense for a GPU only."""
-        return bool(self.card or self.flavour or self.calibrated or self.precision == GPU_ONLY)
+        named = self.card or self.flavour or self.calibrated or self.mapped or self.device
+        return bool(named or self.precision == GPU_ONLY)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ _CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
         "this TensorRT does not know the operator {node}: tensorrt 10.15 or tensorrt_rtx 1.7 is needed, or a newer one",
     ),
     (
-        re.compile(r"optimization profile|profile.*(invalid|missing|out of range)", re.I),
+        re.compile(r"optimization profile", re.I),
         "an optimization profile was refused. This is a defect: please report it with the log",
     ),
     (
@@ -104,4 +104,4 @@ def cause_of(lines: Iterable[LogLine]) -> str:
                 return advice.format_map({"node": groups.get("other", "?"), **groups})
     if errors:
         return f"TensorRT says: {errors[0]}"
-    return "TensorRT gave no reason. Run again with --debug and look at the log"
+    return "TensorRT gave no reason"

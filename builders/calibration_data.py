@@ -26,6 +26,8 @@ class Calibration:
     """sha256 of the checkpoint's files."""
     scales: dict[str, float]
     """Linear of the `gpt` graph, by node name -> scale of its input: the value that 127 stands for, divided by 127."""
+    errors: dict[str, float]
+    """Linear -> power of its result's INT8 error over the power of the result, on some of the calibration's rows."""
     dataset: str = ""
     """Where the texts came from."""
     dataset_sha256: str = ""
@@ -57,6 +59,7 @@ def load_calibration(file: Path, checkpoint: Checkpoint) -> Calibration:
             str(data["method"]),
             dict(data["checkpoint"]),
             _scales(data["scales"]),
+            {name: float(data["errors"][name]) for name in data["scales"]},
             str(data.get("dataset", "")),
             str(data.get("dataset_sha256", "")),
         )
@@ -73,6 +76,8 @@ def load_calibration(file: Path, checkpoint: Checkpoint) -> Calibration:
 
 def _scales(data: dict[str, Any]) -> dict[str, float]:
     scales = {name: float(scale) for name, scale in data.items()}
+    if not scales:
+        raise ValueError("it holds no scales")
     wrong = next((name for name, scale in scales.items() if not 0 < scale < math.inf), None)
     if wrong is not None:
         raise ValueError(f"the scale of {wrong} is {scales[wrong]}, not a positive number")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -14,7 +16,7 @@ from trt_tts.cpu.session import open_session
 from trt_tts.cpu.threads import usable_threads
 from trt_tts.errors import BuildError, UsageError
 from trt_tts.files import new_folder, require_free_space, sha256_of
-from trt_tts.flavour import TENSORRT_RTX, Flavour
+from trt_tts.flavour import TENSORRT_RTX, Flavour, installed_version
 from trt_tts.gpu_reading import read_gpu
 from trt_tts.manifest import CheckpointInfo, GraphInfo, Limits, Manifest, Target
 from trt_tts.plan_info import MemoryLine, PlanInfo, ProfileInfo, Verification
@@ -32,21 +34,25 @@ from .free_memory import free_memory
 from .graphs.gpt import gpt_graph
 from .graphs.registry import GRAPHS
 from .half_simulation import write_simulation
+from .int8_choice import type_for_int8
 from .limits import require_limits
 from .plan_job import PlanJob, PlanReport
 from .plan_process import run_plan_job
 from .planner import MemoryPlan, plan_memory, require_fit
 from .precision_map import PrecisionMap
 from .profiles import profiles_of
+from .quality import Agreement
 from .ranges import record
 from .samples import Spoken, feeds_of, speak_samples
-from .typed_graph import TypedGraph, TypeRequest, write_typed
-from .verify import verify_folder
+from .typed_graph import TypedGraph, TypeRequest, check_request, write_typed
+from .verify import require_verified, verify_folder
 
 MOST_STORED = 1.1
 """Built weights over expected ones: above it something is stored twice, or is wider than asked for."""
 SIMULATED_SPAN, SIMULATED_ROWS = 512, 2
 """Larger cases are left to the card: a CPU takes long and much memory for them."""
+JUDGED_TEXTS = 8
+"""Sentences that decide which linears can be INT8."""
 Progress = Callable[[str], None]
 
 
@@ -109,7 +115,8 @@ def build_gpu_set(
     require_fit(checkpoint.config, plan)
     require_free_space(target, bytes_needed(checkpoint.config))
     with new_folder(target, force, Manifest.marks) as folder:
-        graphs, cases = _SetBuilder(checkpoint, build, plan.limits, folder, progress).run()
+        builder = _SetBuilder(checkpoint, build, plan.limits, folder, progress)
+        graphs, cases = builder.run()
         save_cases(cases, folder)
         progress("hashing")
         manifest = Manifest(
@@ -117,7 +124,7 @@ def build_gpu_set(
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             backend="tensorrt",
             precision=build.precision,
-            target=_target(build),
+            target=_target(build, builder.cuda),
             limits=plan.limits,
             checkpoint=CheckpointInfo(checkpoint.name, checkpoint.hashes),
             config=checkpoint.config,
@@ -130,6 +137,7 @@ def build_gpu_set(
         )
         if not build.ahead:
             manifest = verify_folder(folder, manifest, build.flavour, progress)
+            require_verified(manifest)
         manifest.save(folder)
     return manifest
 
@@ -143,10 +151,14 @@ class _SetBuilder:
         self.checkpoint, self.build, self.limits = checkpoint, build, limits
         self.folder, self.progress = folder, progress
         self.exported, self.typed = folder / "exported", folder / "typed"
+        self.cuda: str | None = None
+        """Release of the CUDA libraries that built the plans."""
 
     def run(self) -> tuple[dict[str, GraphInfo], list[Case]]:
         """Everything but the manifest; the folder then holds plans and tables only."""
         errors = self._export()
+        for name in GRAPHS:
+            check_request(name, self.exported / f"{name}.onnx", self._type_request(name))
         write_tables(self.checkpoint, self.folder)
         self.progress("speaking samples in FP32")
         spoken = speak_samples(self.checkpoint, self.folder, self.exported / "gpt.onnx")
@@ -181,8 +193,7 @@ class _SetBuilder:
         source, config = self.exported / f"{name}.onnx", self.checkpoint.config
         self.progress(f"measuring the number ranges of {name}")
         ranges = record(source, feeds) if self.build.precision != "fp32" else {}
-        self.progress(f"typing {name}")
-        typed = write_typed(name, source, self.typed, self._type_request(name), ranges)
+        typed, agreement = self._type(name, source, ranges)
         self.progress(f"computing the self-test of {name}")
         cases = make_cases(name, source, config, self.limits, feeds, spoken)
         free_memory()
@@ -190,18 +201,27 @@ class _SetBuilder:
         free_memory()
         info = describe_graph(self.typed, name, GRAPHS[name].resident, export_error)
         report = self._run_builder(name, typed)
-        _require_as_asked(info, typed, report)
-        plan = self._describe_plan(name, typed, report, simulated)
+        self.cuda = report.cuda
+        _require_as_asked(info, typed, report, self.build.flavour)
+        plan = self._describe_plan(name, typed, report, simulated, agreement)
         for file in (*self.typed.iterdir(), *graph_files(self.exported, name)):
             file.unlink()
         return replace(info, files=(f"{name}.plan",), plan=plan), cases
+
+    def _type(self, name: str, source: Path, ranges: dict[str, float]) -> tuple[TypedGraph, Agreement | None]:
+        request = self._type_request(name)
+        if name == "gpt" and request.precision == "int8":
+            spoken = speak_samples(self.checkpoint, self.folder, source, most=JUDGED_TEXTS)
+            return type_for_int8(self.checkpoint, source, self.typed, request, ranges, spoken, self.progress)
+        self.progress(f"typing {name}")
+        return write_typed(name, source, self.typed, request, ranges), None
 
     def _type_request(self, name: str) -> TypeRequest:
         build = self.build
         rules = build.rules.get(name, PrecisionMap())
         return TypeRequest(build.precision, rules, build.calibration, self.limits.capacity, build.fp32_products)
 
-    def _simulate(self, typed: TypedGraph, cases: list[Case]) -> float:
+    def _simulate(self, typed: TypedGraph, cases: list[Case]) -> float | None:
         """Run the typed graph on the CPU, before minutes are spent on building it: dB against FP32."""
         simulation = write_simulation(typed.file, self.typed / f"{typed.file.stem}-simulation.onnx")
         session = open_session(simulation, usable_threads())
@@ -211,15 +231,16 @@ class _SetBuilder:
             if case.span > SIMULATED_SPAN or rows > SIMULATED_ROWS:
                 continue
             found = execute_on_cpu(case, session, self.checkpoint.config)
-            result = judge(case, found, self.build.precision)
-            if result.problem or result.snr_db is None:
+            result = judge(case, found, "int8" if typed.int8 else self.build.precision)
+            if result.problem:
                 raise BuildError(
                     f"{case.graph} in {self.build.precision}, simulated on the CPU, is no longer the FP32 graph: "
                     f"{case.profile}, {case.shape}: {result.problem}. Pin its layers with --precision-map, or take "
                     f"another --precision"
                 )
-            worst.append(result.snr_db)
-        return min(worst)
+            if result.snr_db is not None:
+                worst.append(result.snr_db)
+        return min(worst, default=None)
 
     def _run_builder(self, name: str, typed: TypedGraph) -> PlanReport:
         build = self.build
@@ -230,13 +251,15 @@ class _SetBuilder:
             flavour=build.flavour.package,
             compute_capability=build.card.compute_capability if build.ahead else None,
             profiles=profiles_of(name, self.checkpoint.config, self.limits),
-            workspace=max(build.card.budget, 1 << 28),
+            workspace=_workspace(build),
             timing_cache=None if build.ahead else str(timing_cache_file(build.card, build.flavour)),
         )
         self.progress(f"building {name} for {build.card.name}")
         return run_plan_job(job, self.folder / f"{name}.log", self.progress)
 
-    def _describe_plan(self, name: str, typed: TypedGraph, report: PlanReport, simulated: float) -> PlanInfo:
+    def _describe_plan(
+        self, name: str, typed: TypedGraph, report: PlanReport, simulated: float | None, agreement: Agreement | None
+    ) -> PlanInfo:
         profiles = profiles_of(name, self.checkpoint.config, self.limits)
         memory = report.memory
         # A builder that does not list every profile says what the largest one needs.
@@ -261,25 +284,39 @@ class _SetBuilder:
             scaled=typed.typing.scaled,
             int8_layers=report.int8_layers,
             simulated_snr_db=simulated,
+            top1=agreement.top1 if agreement else None,
+            kl=agreement.kl if agreement else None,
             build_seconds=round(report.seconds, 1),
             build_peak_bytes=report.peak_bytes,
         )
 
 
+def _workspace(build: GpuBuild) -> int:
+    """Bytes that tactics may use: what is left on the card, and on the GPU here when it is another of its kind."""
+    gpu = None if build.ahead else read_gpu(build.device)
+    free = build.card.budget if gpu is None else min(build.card.budget, gpu.memory - gpu.used)
+    return max(free, 1 << 28)
+
+
 def timing_cache_file(card: Card, flavour: Flavour) -> Path:
     """Where tactic timings of a card and TensorRT release are kept between builds."""
     folder = Path(platformdirs.user_cache_dir("trt-tts", appauthor=False)) / "timing"
-    return folder / f"{card.key}-{flavour.package}-{flavour.version}.cache"
+    name = re.sub(r"\W+", "-", f"{card.key} {card.name} {flavour.package} {flavour.version}")
+    return folder / f"{name}.cache"
 
 
-def _require_as_asked(info: GraphInfo, typed: TypedGraph, report: PlanReport) -> None:
+def _require_as_asked(info: GraphInfo, typed: TypedGraph, report: PlanReport, flavour: Flavour) -> None:
     """Compare what the builder stored with what the graph holds."""
     expected, built = sum(info.weight_bytes.values()), report.memory.weights
     if built > MOST_STORED * expected + 1e6:
-        raise BuildError(
+        finding = (
             f"{typed.file.stem} stores {built / 1e6:.1f} MB of weights where its graph holds {expected / 1e6:.1f} MB: "
-            f"the builder kept some twice or widened them. This is a defect: please report it with the set's log"
+            f"the builder kept some twice or widened them"
         )
+        if flavour.builds_ahead:
+            raise BuildError(f"{finding}. This is a defect: please report it with the versions `trt-tts doctor` prints")
+        # TensorRT proper may keep a weight in a layout of its own for each profile: costly, not wrong.
+        warnings.warn(finding, stacklevel=2)
     if typed.int8 and report.int8_layers == 0:
         raise BuildError(f"{typed.file.stem} was to hold {len(typed.int8)} INT8 layers and the plan has none")
 
@@ -298,13 +335,16 @@ def _memory_lines(plan: MemoryPlan, graphs: dict[str, GraphInfo]) -> tuple[Memor
     return tuple(MemoryLine(part.name, part.bytes, built.get(part.name), part.resident) for part in plan.parts)
 
 
-def _target(build: GpuBuild) -> Target:
+def _target(build: GpuBuild, cuda: str | None) -> Target:
     gpu = None if build.ahead else read_gpu(build.device)
+    # The release that the loader will compare: that of the package, not the module's own idea of it.
+    release = installed_version(build.flavour.package) or build.flavour.version
     return Target(
-        runtime=str(build.flavour),
-        minimum=build.flavour.version,
+        runtime=f"{build.flavour.package} {release}",
+        minimum=release,
         card=build.card.key,
         compute_capability=build.card.compute_capability,
         system=system_name(),
+        cuda=cuda,
         driver=gpu.driver if gpu else None,
     )

@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import platformdirs
+
 from trt_tts.errors import BuildError
 
 from .build_log import LogLine, cause_of, fold
@@ -39,14 +41,26 @@ def run_plan_job(job: PlanJob, log: Path, progress: Progress) -> PlanReport:
         log.write_text(text + "\n", "utf-8")
         if code == 0:
             return PlanReport.load(files[1])
+    kept = _keep_log(text, job.graph)
     if code in _KILLED:
         raise BuildError(
             f"building {job.graph} was stopped by the system, as happens when memory runs out. Close other programs "
             f"and build again"
         )
     if "Traceback" in errors or (errors.strip() and not any(line.severity == "error" for line in lines)):
-        raise BuildError(f"building {job.graph} failed: {errors.strip().splitlines()[-1]}")
-    raise BuildError(f"building {job.graph} for {_target(job)} failed: {cause_of(lines)}")
+        raise BuildError(f"building {job.graph} failed: {errors.strip().splitlines()[-1]}{kept}")
+    raise BuildError(f"building {job.graph} for {_target(job)} failed: {cause_of(lines)}{kept}")
+
+
+def _keep_log(text: str, graph: str) -> str:
+    """Where a failed build's log went, for the end of a message; the set's own folder is removed."""
+    file = Path(platformdirs.user_log_dir("trt-tts", appauthor=False)) / f"{graph}-build.log"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text + "\n", "utf-8")
+    except OSError:
+        return ""
+    return f". The builder's log: {file}"
 
 
 def _run(job: PlanJob, files: tuple[Path, Path], progress: Progress) -> tuple[list[LogLine], int, str]:

@@ -33,11 +33,12 @@ class PlanRunner:
         """
         try:
             from polygraphy import cuda
+            from polygraphy.exception import PolygraphyException
         except ImportError as error:
             raise MissingDependencyError(
                 f"polygraphy is needed to test a set on a GPU. Install it with: pip install polygraphy ({error})"
             ) from error
-        self._cuda, self._trt = cuda, flavour.module
+        self._cuda, self._trt, self._cuda_error = cuda, flavour.module, PolygraphyException
         self._profiles, self._sizes, self._capacity = profiles, sizes, capacity
         self._stream = cuda.Stream()
         self._last_seconds = 0.0
@@ -64,6 +65,12 @@ class PlanRunner:
         if not self._context.set_optimization_profile_async(index, self._stream.ptr):
             raise BuildError(f"profile {case.profile} of {case.graph} cannot be selected")
         self._stream.synchronize()
+        try:
+            return self._run(case)
+        except self._cuda_error as error:
+            raise BuildError(f"CUDA fails in {case.graph}, {case.profile}: {error}. Close other programs") from error
+
+    def _run(self, case: Case) -> tuple[Feed, ...]:
         caches = self._fill_caches(case)
         try:
             found = tuple(self._call(call, caches) for call in case.calls)
@@ -98,7 +105,7 @@ class PlanRunner:
             for name, buffer in (buffers | caches).items():
                 if not self._context.set_input_shape(name, buffer.shape):
                     raise BuildError(f"shape {buffer.shape} of {name} is outside the plan's profile")
-                self._context.set_tensor_address(name, buffer.ptr)
+                self._bind(name, buffer)
             results = {}
             for name in self._outputs:
                 cache = caches.get(name.removesuffix("_out")) if name.endswith("_out") else None
@@ -106,7 +113,7 @@ class PlanRunner:
                     shape = tuple(self._context.get_tensor_shape(name))
                     cache = results[name] = buffers[name] = self._cuda.DeviceArray(shape, self._dtype(name))
                 # A cache's output is the cache itself: TensorRT writes the new rows in place.
-                self._context.set_tensor_address(name, cache.ptr)
+                self._bind(name, cache)
             self._stream.synchronize()
             started = time.perf_counter()
             if not self._context.execute_async_v3(self._stream.ptr):
@@ -117,6 +124,10 @@ class PlanRunner:
         finally:
             for buffer in buffers.values():
                 buffer.free()
+
+    def _bind(self, name: str, buffer: Any) -> None:
+        if not self._context.set_tensor_address(name, buffer.ptr):
+            raise BuildError(f"TensorRT refuses the buffer of {name}")
 
     def _upload(self, values: Any) -> Any:
         array = np.ascontiguousarray(values)

@@ -42,17 +42,18 @@ def build_plan(job: PlanJob) -> PlanReport | None:
     config = builder.create_builder_config()
     aim(flavour, config, job.compute_capability)
     _limit_memory(trt, config, job.workspace)
-    _add_profiles(builder, network, config, job)
+    if not _add_profiles(builder, network, config, job):
+        return None
     config.profiling_verbosity = trt.ProfilingVerbosity.DETAILED
     monitor = _progress_monitor(trt)  # kept alive: the config holds no reference
     config.progress_monitor = monitor
-    cache = _load_timing_cache(config, job.timing_cache)
+    _load_timing_cache(config, job.timing_cache)
     plan = builder.build_serialized_network(network, config)
     if plan is None:
         return None
     with new_file(Path(job.plan)) as file:
         file.write_bytes(plan)
-    _save_timing_cache(cache, config, job.timing_cache)
+    _save_timing_cache(config, job.timing_cache)
     return PlanReport(
         memory=read_memory(logger.lines),
         seconds=time.perf_counter() - started,
@@ -104,31 +105,42 @@ def _limit_memory(trt: Any, config: Any, workspace: int) -> None:
     config.set_memory_pool_limit(trt.MemoryPoolType.TACTIC_DRAM, 1 << (workspace.bit_length() - 1))
 
 
-def _add_profiles(builder: Any, network: Any, config: Any, job: PlanJob) -> None:
+def _add_profiles(builder: Any, network: Any, config: Any, job: PlanJob) -> bool:
     inputs = [network.get_input(i) for i in range(network.num_inputs)]
     for wanted in job.profiles:
         profile = builder.create_optimization_profile()
         for tensor in inputs:
             shapes = wanted.shapes[tensor.name]
             profile.set_shape(tensor.name, shapes.least, shapes.typical, shapes.most)
-        config.add_optimization_profile(profile)
+        if config.add_optimization_profile(profile) < 0:
+            emit("log", severity="error", text=f"optimization profile {wanted.name} was refused")
+            return False
+    return True
 
 
-def _load_timing_cache(config: Any, file: str | None) -> Any:
+def _load_timing_cache(config: Any, file: str | None) -> None:
+    """Use what earlier builds measured; a damaged or foreign cache is left aside."""
     if file is None:
-        return None
-    saved = Path(file).read_bytes() if Path(file).is_file() else b""
-    cache = config.create_timing_cache(saved)
-    config.set_timing_cache(cache, ignore_mismatch=False)
-    return cache
-
-
-def _save_timing_cache(cache: Any, config: Any, file: str | None) -> None:
-    if cache is None or file is None:
         return
-    Path(file).parent.mkdir(parents=True, exist_ok=True)
-    with new_file(Path(file)) as work:
-        work.write_bytes(config.get_timing_cache().serialize())
+    try:
+        saved = Path(file).read_bytes()
+    except OSError:
+        saved = b""
+    cache = config.create_timing_cache(saved)
+    if cache is None or not config.set_timing_cache(cache, False):
+        config.set_timing_cache(config.create_timing_cache(b""), False)
+
+
+def _save_timing_cache(config: Any, file: str | None) -> None:
+    """Keep the timings for the next build; a plan is not lost because they cannot be kept."""
+    if file is None:
+        return
+    try:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        with new_file(Path(file)) as work:
+            work.write_bytes(config.get_timing_cache().serialize())
+    except OSError as error:
+        emit("log", severity="warning", text=f"the timing cache cannot be kept: {error}")
 
 
 def _int8_layers(flavour: Flavour, logger: Any, plan: Any) -> int | None:
@@ -139,7 +151,11 @@ def _int8_layers(flavour: Flavour, logger: Any, plan: Any) -> int | None:
     if engine is None:
         return None
     inspector = engine.create_engine_inspector()
-    layers = json.loads(inspector.get_engine_information(flavour.module.LayerInformationFormat.JSON))["Layers"]
+    try:
+        layers = json.loads(inspector.get_engine_information(flavour.module.LayerInformationFormat.JSON))["Layers"]
+    except (ValueError, KeyError, TypeError) as error:
+        emit("log", severity="warning", text=f"the engine inspector's answer is not understood: {error}")
+        return None
     return sum("Int8" in json.dumps(layer) for layer in layers)
 
 

@@ -136,7 +136,7 @@ class _HalfPass:
 
     def _choose(self, node: gs.Node) -> np.dtype[Any]:
         pinned = self.rules.of(node.name)
-        if pinned is not None:
+        if pinned in ("fp32", "fp16"):  # int8 is for linears, whatever else a pattern matches
             return _SINGLE if pinned == "fp32" else _HALF
         moved = [item for item in node.inputs if is_float(item) and isinstance(item, gs.Variable)]
         if node.op in MOVES and moved:

@@ -26,11 +26,18 @@ TEXTS = (
     "it is raining in the city this evening",
     "please open the window and close the door",
     "the weather is fine today",
+    "we will meet at the station after lunch",
+    "thank you for your help",
+    "the small card has enough memory for this voice",
+    "can you hear the music from the garden",
+    "my brother lives near the old bridge",
+    "the train leaves in ten minutes",
+    "she reads a book every night before she sleeps",
     "四是四，十是十，十四是十四，四十是四十。",
     "今天天气很好，我们去公园散步吧。",
     "请问，去火车站怎么走？",
 )
-MOST_TEXTS = 4
+FEW_TEXTS = 4
 STEPS = 96
 CHUNK = 128
 _GREEDY = (0.3, 0.7, 20.0, 1.05)
@@ -48,13 +55,13 @@ class Spoken:
     """float32 [T, E]."""
 
 
-def speak_samples(checkpoint: Checkpoint, tables: Path, gpt: Path) -> list[Spoken]:
-    """Speak a few of `TEXTS`, `STEPS` steps at most. Arguments as `speak`.
+def speak_samples(checkpoint: Checkpoint, tables: Path, gpt: Path, most: int = FEW_TEXTS) -> list[Spoken]:
+    """Speak up to `most` of `TEXTS`, `STEPS` steps at most. Arguments as `speak`.
 
     Raises:
         ExportError: no sentence could be spoken, or the numbers are not finite.
     """
-    spoken, _ = speak(checkpoint, tables, gpt, TEXTS, STEPS, seed=0, most=MOST_TEXTS)
+    spoken, _ = speak(checkpoint, tables, gpt, TEXTS, STEPS, seed=0, most=most)
     if not spoken:
         raise ExportError("this voice can speak none of the sample sentences, so its number ranges are unknown")
     return spoken

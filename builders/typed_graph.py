@@ -52,7 +52,7 @@ def write_typed(name: str, source: Path, folder: Path, request: TypeRequest, ran
         UsageError: the precision map names nodes that are not there, or types that they cannot have.
         ExportError: a cache does not fit FP16, or the calibration does not belong to the graph.
     """
-    _check_rules(name, source, request)
+    check_request(name, source, request)
     if request.precision == "fp32":
         model, typing = onnx.load(source), Typing((), (), {}, {})
     else:
@@ -65,8 +65,23 @@ def write_typed(name: str, source: Path, folder: Path, request: TypeRequest, ran
     return TypedGraph(file, typing, _products(source, typing, scales))
 
 
-def _check_rules(name: str, source: Path, request: TypeRequest) -> None:
-    nodes = onnx.load(source, load_external_data=False).graph.node
+def check_request(name: str, source: Path, request: TypeRequest) -> None:
+    """Check a precision map and a calibration against a graph.
+
+    Raises:
+        UsageError: as `write_typed`.
+    """
+    graph = onnx.load(source, load_external_data=False).graph
+    nodes, weights = graph.node, {tensor.name for tensor in graph.initializer}
+    linears = {node.name for node in nodes if node.op_type == "MatMul" and node.input[1] in weights}
+    covered = request.calibration.scales.keys() if request.calibration else set()
+    if name == "gpt" and request.precision == "int8":
+        missing = sorted(node for node in linears - covered if node.startswith("layers."))
+        if missing:
+            raise UsageError(
+                f"the calibration covers {len(covered)} of {len(covered) + len(missing)} linears; {missing[0]} is "
+                f"missing. Calibrate this checkpoint anew: trt-tts calibrate"
+            )
     unused = request.rules.unused([node.name for node in nodes])
     if unused:
         raise UsageError(
@@ -85,7 +100,7 @@ def _check_rules(name: str, source: Path, request: TypeRequest) -> None:
                 f"the precision map pins {node.name} to fp32; TensorRT-RTX compiles no FP32 matrix product for this "
                 f"card. Allowed: fp16, int8"
             )
-        if pinned == "int8" and (request.calibration is None or node.name not in request.calibration.scales):
+        if pinned == "int8" and node.name in linears and node.name not in covered:
             raise UsageError(
                 f"the precision map pins {node.name} to int8, which the calibration does not cover. "
                 f"Calibrate: trt-tts calibrate --dataset corpus/"

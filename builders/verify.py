@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from trt_tts.errors import BuildError
+from trt_tts.errors import BuildError, EngineSetError
 from trt_tts.flavour import Flavour
 from trt_tts.manifest import Manifest
-from trt_tts.plan_info import Verification
+from trt_tts.plan_info import PlanInfo, Verification
 from trt_tts.selftest import CaseResult, load_cases, run_cases
 
 from .plan_runner import PlanRunner
@@ -21,21 +21,27 @@ def verify_folder(folder: Path, manifest: Manifest, flavour: Flavour, progress: 
     """Run every case of the set on the GPU here and compare with FP32.
 
     Returns:
-        The manifest with the results.
+        The manifest with the results, whether or not they are good.
 
     Raises:
-        BuildError: a case failed; holds the first failures.
+        EngineSetError: a graph has no case.
+        BuildError: TensorRT cannot run the set.
     """
     results = tuple(_run(folder, manifest, flavour, progress))
-    failures = [item for item in results if item.problem]
-    if failures:
-        listed = "; ".join(f"{item.graph} {item.profile}, {item.shape}: {item.problem}" for item in failures[:3])
-        raise BuildError(
-            f"the set fails its self-test in {len(failures)} of {len(results)} cases on this GPU: {listed}. Try "
-            f"another --precision, or update the driver"
-        )
-    reason = f"{len(results)} cases within their limits on this GPU"
-    return replace(manifest, verification=Verification(True, reason, results))
+    failed = [item for item in results if item.problem]
+    if not failed:
+        reason = f"{len(results)} cases within their limits on this GPU"
+        return replace(manifest, verification=Verification(True, reason, results))
+    listed = "; ".join(f"{item.graph} {item.profile}, {item.shape}: {item.problem}" for item in failed[:3])
+    reason = f"{len(failed)} of {len(results)} cases fail on this GPU: {listed}"
+    return replace(manifest, verification=Verification(False, reason, results))
+
+
+def require_verified(manifest: Manifest) -> None:
+    """Raises BuildError unless the set passed its self-test."""
+    if manifest.verification is None or not manifest.verification.verified:
+        reason = manifest.verification.reason if manifest.verification else "it was not run"
+        raise BuildError(f"the set's self-test: {reason}. Try another --precision, or update the driver")
 
 
 def _run(folder: Path, manifest: Manifest, flavour: Flavour, progress: Progress) -> Iterator[CaseResult]:
@@ -47,4 +53,10 @@ def _run(folder: Path, manifest: Manifest, flavour: Flavour, progress: Progress)
         runner = PlanRunner(flavour, folder / graph.files[0], profiles, manifest.config.gpt, manifest.limits.capacity)
         with runner:
             own = [case for case in cases if case.graph == name]
-            yield from run_cases(own, runner.execute, manifest.precision, progress)
+            if not own:
+                raise EngineSetError(f"{folder} holds no self-test of {name}. Build it again with this version")
+            yield from run_cases(own, runner.execute, _precision(manifest, graph.plan), progress)
+
+
+def _precision(manifest: Manifest, plan: PlanInfo) -> str:
+    return "int8" if "int8" in plan.products.values() else manifest.precision

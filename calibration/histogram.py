@@ -33,7 +33,8 @@ class Histogram:
         if self.range == 0.0:
             self.counts[0] += sizes.size
             return
-        places = np.minimum((sizes * (BINS / self.range)).astype(np.int64), BINS - 1)
+        # In double precision: the smallest ranges have no reciprocal in single precision.
+        places = np.minimum((sizes.astype(np.float64) / self.range * BINS).astype(np.int64), BINS - 1)
         self.counts += np.bincount(places, minlength=BINS)
 
     def percentile(self, percent: float) -> float:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import onnx
 
 from trt_tts.builders.calibration_data import Calibration
@@ -21,7 +23,7 @@ from trt_tts.cpu.threads import usable_threads
 from trt_tts.errors import UsageError
 
 from .dataset import FEWEST, Dataset
-from .histogram import Histogram
+from .error import LinearInput
 
 METHODS = ("percentile", "max", "entropy")
 PERCENT = 99.99
@@ -59,6 +61,8 @@ class LinearReport:
     threshold: float
     clipped: float
     """Share of the values beyond the threshold."""
+    error: float
+    """Power of the result's INT8 error over the power of the result."""
 
 
 @dataclass(frozen=True)
@@ -91,10 +95,11 @@ def run_calibration(
         export_graph(gpt_graph(checkpoint), folder)
         write_tables(checkpoint, folder)
         spoken, skipped = _speak(checkpoint, folder, dataset, request, progress)
-        histograms = _collect(checkpoint, folder / "gpt.onnx", spoken, progress)
-    linears = tuple(_report(node, histogram, request.method) for node, histogram in histograms.items())
+        inputs = _collect(checkpoint, folder / "gpt.onnx", spoken, progress)
+        linears = tuple(_report(node, item, request.method) for node, item in inputs.items())
     scales = {item.node: item.threshold / LARGEST for item in linears}
-    calibration = Calibration(request.method, checkpoint.hashes, scales, dataset.source, dataset.sha256)
+    errors = {item.node: item.error for item in linears}
+    calibration = Calibration(request.method, checkpoint.hashes, scales, errors, dataset.source, dataset.sha256)
     positions = sum(len(item.embedded) + len(item.codes) - 1 for item in spoken)
     return CalibrationRun(calibration, linears, len(spoken), skipped, positions)
 
@@ -123,11 +128,11 @@ def _speak(
 
 def _collect(
     checkpoint: Checkpoint, file: Path, spoken: list[Spoken], progress: Callable[[str], None]
-) -> dict[str, Histogram]:
-    """Linear -> histogram of its input."""
+) -> dict[str, LinearInput]:
+    """Linear -> what its input looks like."""
     inputs = _expose_inputs(file)
     session = open_session(file, usable_threads())
-    histograms = {node: Histogram() for node in inputs}
+    found = {node: LinearInput(weight) for node, weight in _weights(file, list(inputs)).items()}
     gpt = checkpoint.config.gpt
     for i, item in enumerate(spoken):
         progress(f"reading activations {i + 1}/{len(spoken)}")
@@ -135,8 +140,8 @@ def _collect(
         feed = forced_feed(item, gpt.num_attention_heads, gpt.num_hidden_layers)
         values = dict(zip(names, session.run(names, feed), strict=True))
         for node, tensor in inputs.items():
-            histograms[node].add(values[tensor])
-    return histograms
+            found[node].add(values[tensor])
+    return found
 
 
 def _expose_inputs(file: Path) -> dict[str, str]:
@@ -153,7 +158,16 @@ def _expose_inputs(file: Path) -> dict[str, str]:
     return inputs
 
 
-def _report(node: str, histogram: Histogram, method: str) -> LinearReport:
+def _weights(file: Path, nodes: list[str]) -> dict[str, npt.NDArray[np.float32]]:
+    """Linear -> weight [K, N]."""
+    graph = onnx.load(file, load_external_data=False).graph
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    names = {node.name: node.input[1] for node in graph.node if node.name in nodes}
+    return {node: onnx.numpy_helper.to_array(stored[names[node]], str(file.parent)) for node in nodes}
+
+
+def _report(node: str, inputs: LinearInput, method: str) -> LinearReport:
+    histogram = inputs.histogram
     threshold = {
         "max": lambda: histogram.largest,
         "percentile": lambda: histogram.percentile(PERCENT),
@@ -161,4 +175,5 @@ def _report(node: str, histogram: Histogram, method: str) -> LinearReport:
     }[method]()
     if not threshold > 0:
         raise UsageError(f"the input of {node} is zero for every text: the dataset or the checkpoint is unusable")
-    return LinearReport(node, histogram.largest, threshold, histogram.clipped(threshold))
+    error = inputs.error(threshold / LARGEST)
+    return LinearReport(node, histogram.largest, threshold, histogram.clipped(threshold), error)

@@ -35,7 +35,8 @@ def _no_user_settings(monkeypatch, tmp_path_factory):
     """Tests see neither the user's environment nor a fetched checkpoint."""
     for name in ("TRT_TTS_CHECKPOINT", "TRT_TTS_ENGINE"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path_factory.getbasetemp() / "no-data"))
+    for kind in ("DATA", "STATE", "CACHE"):
+        monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path_factory.getbasetemp() / "no-data"))
 
 
 @pytest.fixture(scope="session")

@@ -88,7 +88,9 @@ def test_moved_set_works_from_anywhere_under_any_name(copy, tmp_path, monkeypatc
     [
         ({"format_version": 99}, "format version 99"),
         ({"format_version": None}, "format version None"),
-        ({"backend": "tensorrt"}, "tensorrt"),
+        ({"backend": "tensorrt"}, "names the runtime 'onnxruntime"),
+        ({"backend": "rocm"}, "rocm"),
+        ({"files": {}}, "has no hash of"),
         ({"limits": {"max_batch": 1}}, "damaged"),
         ({"limits": {"max_batch": 0, "capacity": 64, "prefill_chunk": 8}}, "max_batch"),
         ({"config": {"gpt": {"hidden_size": -1}}}, "hidden_size"),

@@ -9,7 +9,7 @@ import pytest
 from trt_tts.errors import MissingDependencyError, UsageError
 from trt_tts.flavour import FLAVOURS, Flavour, aim, installed_version, load_flavour, network_flags
 
-PIP = {"tensorrt": "pip install tensorrt ", "tensorrt_rtx": "pip install tensorrt-rtx"}
+PIP = {"tensorrt": 'pip install "tensorrt>=10.15,<12"', "tensorrt_rtx": 'pip install "tensorrt-rtx>=1.7"'}
 
 
 class FakeConfig:
@@ -96,9 +96,12 @@ def test_a_loaded_flavour_says_what_it_is(monkeypatch):
     )
 
 
-@pytest.mark.parametrize(("device", "seen"), [(0, "untouched"), (2, "2")])
-def test_a_device_other_than_the_first_is_the_only_one_seen(device, seen, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "untouched")
+@pytest.mark.parametrize(
+    ("mask", "device", "seen"),
+    [("untouched", 0, "untouched"), ("3,5,1", 1, "5"), ("GPU-a,GPU-b", 1, "GPU-b"), ("0", 1, "0"), ("-1", 0, "-1")],
+)
+def test_a_device_other_than_the_first_is_the_only_one_seen(mask, device, seen, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
     monkeypatch.setitem(sys.modules, "tensorrt", SimpleNamespace(__version__="10.15.1"))
     load_flavour("tensorrt", device=device)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == seen

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -197,3 +199,13 @@ def test_cases_are_run_one_by_one_with_progress():
     assert "gpt" in said[0]
     assert next(results).problem is not None
     assert len(said) == 2
+
+
+def test_codes_alone_fail_when_too_many_differ():
+    wanted = np.arange(100, dtype=np.int32)
+    only_codes = replace(case(), expected=({"ids": wanted},))
+    few, many = wanted.copy(), wanted.copy()
+    few[:20], many[:30] = -1, -1
+    assert judge(only_codes, ({"ids": few},), "fp16").problem is None
+    assert judge(only_codes, ({"ids": few},), "fp16").snr_db is None
+    assert "30 of 100 codes differ" in judge(only_codes, ({"ids": many},), "fp16").problem

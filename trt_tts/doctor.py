@@ -27,7 +27,7 @@ _UV_INSTALL = command(
 )
 TORCH_COMMAND = f"{pip_install(['uv'])}; {_UV_INSTALL}"
 """A plain `pip install torch` takes the CUDA build on Linux."""
-BUILD_PACKAGES = ("onnx", "onnx-graphsurgeon", "onnx-ir", "onnxscript", "safetensors")
+BUILD_PACKAGES = ("onnx", "onnx-graphsurgeon", "onnx-ir", "onnxscript", "polygraphy", "safetensors")
 BUILD_COMMAND = pip_install(BUILD_PACKAGES)
 FETCH_COMMAND = pip_install(["huggingface_hub"])
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from trt_tts.errors import MissingDependencyError, UsageError
-from trt_tts.gpu_reading import physical_index
+from trt_tts.gpu_reading import visible_gpu
 from trt_tts.shell import pip_install
 
 TENSORRT, TENSORRT_RTX = "tensorrt", "tensorrt_rtx"
@@ -21,8 +21,9 @@ _DISTRIBUTIONS = {
     TENSORRT: ("tensorrt", "tensorrt-cu13", "tensorrt-cu12"),
     TENSORRT_RTX: ("tensorrt-rtx",),
 }
-_BESIDE = {TENSORRT: ("cuda-bindings", "nvidia-ml-py"), TENSORRT_RTX: ()}
-"""Packages that a GPU set needs besides."""
+_RELEASES = {TENSORRT: ">=10.15,<12", TENSORRT_RTX: ">=1.7"}
+_BESIDE = ("polygraphy", "nvidia-ml-py")
+"""Packages that testing a set on a GPU needs besides."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ def installed_version(package: str) -> str | None:
 
 def install_command(package: str, version: str | None = None) -> str:
     """The command that installs a flavour, of one release or the newest."""
-    name = _DISTRIBUTIONS[package][0]
-    return pip_install((name if version is None else f"{name}=={version}", *_BESIDE[package]))
+    release = _RELEASES[package] if version is None else f"=={version}"
+    return pip_install((_DISTRIBUTIONS[package][0] + release, *_BESIDE))
 
 
 def load_flavour(package: str, device: int = 0) -> Flavour:
@@ -70,8 +71,9 @@ def load_flavour(package: str, device: int = 0) -> Flavour:
         raise UsageError(f"TensorRT flavour {package!r}; allowed: {', '.join(FLAVOURS)}")
     # TensorRT takes the first GPU it sees, here and in the processes that are started from here.
     os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-    if device:
-        os.environ["CUDA_VISIBLE_DEVICES"] = str(physical_index(device))
+    name = visible_gpu(device)
+    if device and name is not None:
+        os.environ["CUDA_VISIBLE_DEVICES"] = name
     try:
         module = importlib.import_module(package)
     except (ImportError, OSError) as error:

@@ -28,32 +28,42 @@ class GpuReading:
         return 2 * self.memory_clock_mhz * self.bus_width / 8 / 1000
 
 
-def physical_index(device: int) -> int:
-    """The driver's number of GPU `device`: CUDA_VISIBLE_DEVICES hides and renumbers GPUs for CUDA, not for NVML."""
-    visible = [item.strip() for item in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")]
-    if device < len(visible) and visible[device].isdigit():
-        return int(visible[device])
-    return device
+def visible_gpu(device: int) -> str | None:
+    """What the driver calls GPU `device`: its number or its UUID; None where CUDA_VISIBLE_DEVICES hides it.
+
+    The variable hides and renumbers GPUs for CUDA, not for the driver's own library.
+    """
+    mask = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if mask is None:
+        return str(device)
+    visible = [item.strip() for item in mask.split(",")]
+    if device >= len(visible) or visible[device] in ("", "-1"):
+        return None
+    return visible[device]
 
 
 def read_gpu(device: int = 0) -> GpuReading | None:
-    """GPU number `device` of this machine, None where nvidia-ml-py, the driver or the GPU is missing."""
+    """GPU number `device` of this machine, None where nvidia-ml-py, the driver or the GPU is missing or hidden."""
     try:
         import pynvml
     except ImportError:
         return None
+    name = visible_gpu(device)
+    if name is None:
+        return None
     try:
         pynvml.nvmlInit()
         try:
-            return _read(pynvml, physical_index(device))
+            return _read(pynvml, name)
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError:
         return None
 
 
-def _read(nvml: Any, device: int) -> GpuReading:
-    handle = nvml.nvmlDeviceGetHandleByIndex(device)
+def _read(nvml: Any, name: str) -> GpuReading:
+    by_number = name.isdigit()
+    handle = nvml.nvmlDeviceGetHandleByIndex(int(name)) if by_number else nvml.nvmlDeviceGetHandleByUUID(name)
     memory = nvml.nvmlDeviceGetMemoryInfo(handle)
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from trt_tts.errors import CheckpointError, EngineSetError
-from trt_tts.files import read_json, sha256_of
+from trt_tts.files import new_file, read_json, sha256_of
 from trt_tts.model_config import ModelConfig
 from trt_tts.plan_info import MemoryLine, PlanInfo, Verification
 
@@ -136,7 +136,8 @@ class Manifest:
     def save(self, folder: Path) -> None:
         """Write `folder`/manifest.json."""
         text = json.dumps(asdict(self), indent=1, ensure_ascii=False)
-        (folder / MANIFEST).write_text(text + "\n", "utf-8", newline="\n")
+        with new_file(folder / MANIFEST) as file:
+            file.write_text(text + "\n", "utf-8", newline="\n")
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -177,6 +178,9 @@ class Manifest:
         Raises:
             EngineSetError: names the first file that is missing or differs, with both values.
         """
+        unlisted = [name for graph in self.graphs.values() for name in graph.files if name not in self.files]
+        if unlisted:
+            raise EngineSetError(f"{folder / MANIFEST} has no hash of {unlisted[0]}. {_REBUILD}")
         for name, info in self.files.items():
             file = folder / name
             if not file.is_file():

@@ -22,8 +22,8 @@ class SetChoice:
     reason: str
 
 
-def choose_set(named: Path | None) -> SetChoice:
-    """`named`, else $TRT_TTS_ENGINE, else the newest set in ./engines that can run here.
+def choose_set(named: Path | None, any_backend: bool = False) -> SetChoice:
+    """`named`, else $TRT_TTS_ENGINE, else the newest set in ./engines that can run here, or of `any_backend`.
 
     Raises:
         EngineSetError: there is none.
@@ -32,12 +32,11 @@ def choose_set(named: Path | None) -> SetChoice:
         return SetChoice(named, "named by --engine")
     if os.environ.get(ENVIRONMENT):
         return SetChoice(Path(os.environ[ENVIRONMENT]), f"named by {ENVIRONMENT}")
-    newest = max(
-        (entry for entry in FOLDER.glob(f"[!.]*/{MANIFEST}") if _runs_here(entry.parent)), key=_age, default=None
-    )
+    found = [entry for entry in FOLDER.glob(f"[!.]*/{MANIFEST}") if any_backend or _runs_here(entry.parent)]
+    newest = max(found, key=_age, default=None)
     if newest is None:
         raise EngineSetError(
-            f"no engine set in {FOLDER.absolute()} runs here. Build one: trt-tts build. Or name one with --engine DIR"
+            f"no engine set in {FOLDER.absolute()} runs here. Build one: trt-tts build. Or name the folder of one"
         )
     return SetChoice(newest.parent, f"the newest in {FOLDER}")
 

@@ -19,4 +19,4 @@ def pip_install(packages: Iterable[str]) -> str:
 
 
 def _quoted(word: str) -> str:
-    return word if re.fullmatch(r"[\w./\\:=<>+,-]+", word) else f'"{word}"'
+    return word if re.fullmatch(r"[\w./\\:=+,-]+", word) else f'"{word}"'

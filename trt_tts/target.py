@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import importlib.util
 import platform
 from dataclasses import dataclass
 from pathlib import Path
 
+from trt_tts.demo import demo_checkpoint
 from trt_tts.errors import EngineSetError
 from trt_tts.flavour import FLAVOURS, install_command, installed_version
 from trt_tts.gpu_reading import GpuReading, read_gpu
 from trt_tts.manifest import Manifest
-from trt_tts.shell import command
+from trt_tts.shell import command, pip_install
 
 
 @dataclass(frozen=True)
@@ -41,14 +43,16 @@ def require_runs_on(machine: Machine, folder: Path, manifest: Manifest) -> None:
         EngineSetError: names both sides and the command that builds a set which runs there.
     """
     target = manifest.target
-    package, version = target.runtime.split()
+    package, _, version = target.runtime.partition(" ")
+    if package not in FLAVOURS:
+        raise EngineSetError(f"{folder}: its manifest names the runtime {target.runtime!r}, which is no TensorRT")
     if target.system != machine.system:
         raise EngineSetError(_differs(folder, "for", target.system, "this machine is", machine.system, manifest))
     if machine.gpu is None:
         raise EngineSetError(
             f"{folder} was built for a GPU of compute capability {target.compute_capability} ({target.card}) and "
-            f"{target.runtime}; no NVIDIA GPU answers on this machine. Copy the set to a machine with that card, or "
-            f"build one that runs here: trt-tts build --backend cpu"
+            f"{target.runtime}; {_no_gpu()}. Copy the set to a machine with that card, or build one that runs here: "
+            f"trt-tts build --backend cpu"
         )
     if package not in machine.tensorrt:
         raise EngineSetError(
@@ -64,6 +68,12 @@ def require_runs_on(machine: Machine, folder: Path, manifest: Manifest) -> None:
         raise EngineSetError(_differs(folder, "for", built_for, "", found, manifest))
 
 
+def _no_gpu() -> str:
+    if importlib.util.find_spec("pynvml") is None:
+        return f"no GPU can be seen on this machine without nvidia-ml-py ({pip_install(['nvidia-ml-py'])})"
+    return "no NVIDIA GPU answers on this machine"
+
+
 def rebuild_command(folder: Path, manifest: Manifest) -> str:
     """The command that builds a set anew, for the card that is here."""
     limits = manifest.limits
@@ -71,6 +81,10 @@ def rebuild_command(folder: Path, manifest: Manifest) -> str:
     words += ["--max-batch", str(limits.max_batch)]
     if limits.max_seconds is not None:
         words += ["--max-seconds", f"{limits.max_seconds:g}"]
+    if manifest.checkpoint.name != demo_checkpoint().name:
+        words += ["--checkpoint", manifest.checkpoint.name]
+    if manifest.precision == "int8" and manifest.backend == "tensorrt":
+        words += ["--calibration", "calibration.json"]
     return command(*words, "--force", "-o", folder)
 
 

@@ -83,6 +83,7 @@ class Context:
 
     def set_tensor_address(self, name, pointer):
         self.addresses[name] = pointer
+        return True
 
     def get_tensor_shape(self, name):
         return self._results()[name].shape

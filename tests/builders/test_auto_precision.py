@@ -26,7 +26,7 @@ BUILD = GpuBuild("fp16", CARDS["gtx1650"], Flavour("tensorrt", "10.16", None), a
     ],
 )
 def test_candidates_are_what_the_card_can_run(card, package, calibrated, wanted):
-    calibration = Calibration("max", {}, {}) if calibrated else None
+    calibration = Calibration("max", {}, {}, {}) if calibrated else None
     build = GpuBuild("fp16", CARDS[card], Flavour(package, "1", None), ahead=False, calibration=calibration)
     assert candidates(build) == wanted
 

@@ -12,7 +12,13 @@ SCALES = {"layers.0.mlp.down_proj/MatMul": 0.03, "layers.1.mlp.down_proj/MatMul"
 @pytest.fixture
 def write(tmp_path, tiny):
     def written(**changes):
-        data = {"version": CALIBRATION_VERSION, "method": "entropy", "checkpoint": tiny.hashes, "scales": SCALES}
+        data = {
+            "version": CALIBRATION_VERSION,
+            "method": "entropy",
+            "checkpoint": tiny.hashes,
+            "scales": SCALES,
+            "errors": dict.fromkeys(SCALES, 0.01),
+        }
         data = {key: value for key, value in (data | changes).items() if value is not None}
         file = tmp_path / "calibration.json"
         file.write_text(json.dumps(data), "utf-8")
@@ -30,7 +36,8 @@ def refusal(file, checkpoint):
 
 def test_file_of_this_checkpoint_is_read(write, tiny):
     found = load_calibration(write(), tiny)
-    assert found == Calibration("entropy", tiny.hashes, {name: float(scale) for name, scale in SCALES.items()})
+    scales = {name: float(scale) for name, scale in SCALES.items()}
+    assert found == Calibration("entropy", tiny.hashes, scales, dict.fromkeys(SCALES, 0.01))
     assert all(type(scale) is float for scale in found.scales.values())
 
 
@@ -76,6 +83,8 @@ def test_json_of_another_kind_is_refused(write, tiny):
         {"scales": None},
         {"checkpoint": 3},
         {"scales": [0.5]},
+        {"scales": {}},
+        {"errors": {}},
         {"scales": {"layers.0": "wide"}},
         {"scales": {"layers.0": [0.5]}},
         {"scales": {"layers.0": 10**400}},

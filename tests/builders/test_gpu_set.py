@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.builders import fake_tensorrt
-from trt_tts.builders import gpu_set
+from trt_tts.builders import gpu_set, verify
 from trt_tts.builders.auto_precision import time_set
 from trt_tts.builders.build_log import MemoryLines
 from trt_tts.builders.calibration_data import Calibration
@@ -16,15 +16,15 @@ from trt_tts.builders.export import ExportReport, graph_files
 from trt_tts.builders.gpu_set import GpuBuild, build_gpu_set
 from trt_tts.builders.plan_job import PlanJob, PlanReport
 from trt_tts.builders.plan_process import run_plan_job
-from trt_tts.builders.precision_map import PrecisionMap
 from trt_tts.builders.profiles import profiles_of
-from trt_tts.builders.verify import verify_folder
+from trt_tts.builders.verify import require_verified, verify_folder
 from trt_tts.errors import BuildError, CapacityError, EngineSetError, UsageError
-from trt_tts.flavour import load_flavour
+from trt_tts.flavour import Flavour, load_flavour
 from trt_tts.manifest import Manifest
-from trt_tts.selftest import CaseResult, load_cases
+from trt_tts.selftest import load_cases
 
 CARD = load_cards()["gtx1650"]
+RTX, TENSORRT = Flavour("tensorrt_rtx", "1.7", None), Flavour("tensorrt", "10.16", None)
 LINEARS = ("self_attn.qkv_proj", "self_attn.o_proj", "mlp.gate_up_proj", "mlp.down_proj")
 
 
@@ -35,7 +35,8 @@ def request(precision="fp16", **options):
 def placeholder_calibration(config):
     """Scales that are right for nothing: they only give the graph its form."""
     layers = range(config.gpt.num_hidden_layers)
-    return Calibration("placeholder", {}, {f"layers.{i}.{name}/MatMul": 0.05 for i in layers for name in LINEARS})
+    scales = {f"layers.{i}.{name}/MatMul": 0.05 for i in layers for name in LINEARS}
+    return Calibration("placeholder", {}, scales, dict.fromkeys(scales, 0.01))
 
 
 def test_set_holds_plans_for_the_card_and_says_that_no_card_has_run_them(demo_gpu_set):
@@ -47,7 +48,7 @@ def test_set_holds_plans_for_the_card_and_says_that_no_card_has_run_them(demo_gp
     assert set(manifest.graphs) == {"gpt", "codec", "codec_vq", "text_head", "voice_encoder"}
     for name, graph in manifest.graphs.items():
         assert (demo_gpu_set / f"{name}.plan").stat().st_size > 1e6
-        assert graph.plan.simulated_snr_db > 35
+        assert graph.plan.simulated_snr_db is None or graph.plan.simulated_snr_db > 35
         assert set(graph.plan.products.values()) == {"fp16"}
         assert all(len(digest) == 64 for digest in graph.plan.onnx_sha256.values())
     assert not manifest.verification.verified
@@ -145,16 +146,19 @@ def report(weights, int8_layers=None):
 def test_weights_stored_twice_fail_the_build(demo_gpu_set, tmp_path):
     info = Manifest.load(demo_gpu_set).graphs["gpt"]
     typed = gpu_set.TypedGraph(tmp_path / "gpt.onnx", None, {})
-    gpu_set._require_as_asked(info, typed, report(sum(info.weight_bytes.values())))
+    gpu_set._require_as_asked(info, typed, report(sum(info.weight_bytes.values())), RTX)
+    twice = report(2 * sum(info.weight_bytes.values()))
     with pytest.raises(BuildError, match="twice"):
-        gpu_set._require_as_asked(info, typed, report(2 * sum(info.weight_bytes.values())))
+        gpu_set._require_as_asked(info, typed, twice, RTX)
+    with pytest.warns(UserWarning, match="twice"):
+        gpu_set._require_as_asked(info, typed, twice, TENSORRT)
 
 
 def test_int8_build_without_int8_layers_fails(demo_gpu_set, tmp_path):
     info = Manifest.load(demo_gpu_set).graphs["gpt"]
     typed = gpu_set.TypedGraph(tmp_path / "gpt.onnx", None, {"a/MatMul": "int8"})
     with pytest.raises(BuildError, match="1 INT8 layers and the plan has none"):
-        gpu_set._require_as_asked(info, typed, report(1, int8_layers=0))
+        gpu_set._require_as_asked(info, typed, report(1, int8_layers=0), RTX)
 
 
 def test_interrupted_build_leaves_nothing(tiny, tiny_exports, tmp_path, monkeypatch):
@@ -227,13 +231,24 @@ def test_self_test_on_a_fake_card_passes_and_is_recorded(fake_set, fake_memory):
     manifest = verify_folder(fake_set, Manifest.load(fake_set), fake_tensorrt.fake_flavour(), lambda stage: None)
     assert manifest.verification.verified
     assert len(manifest.verification.results) == len(load_cases(fake_set))
-    assert min(item.snr_db for item in manifest.verification.results) > 30
+    assert min(item.snr_db for item in manifest.verification.results if item.snr_db is not None) > 30
 
 
 @pytest.mark.parametrize(("fault", "said"), [(float("nan"), "NaN"), (1e-9, "silent"), (1.5, "dB above")])
 def test_wrong_numbers_on_a_fake_card_fail(fake_set, fake_memory, fault, said):
+    manifest = verify_folder(fake_set, Manifest.load(fake_set), fake_tensorrt.fake_flavour(fault), lambda stage: None)
+    assert not manifest.verification.verified
+    assert said in manifest.verification.reason
+    assert any(item.problem for item in manifest.verification.results)
     with pytest.raises(BuildError, match=said):
-        verify_folder(fake_set, Manifest.load(fake_set), fake_tensorrt.fake_flavour(fault), lambda stage: None)
+        require_verified(manifest)
+
+
+def test_a_graph_without_cases_is_not_called_tested(fake_set, fake_memory, monkeypatch):
+    cases = [case for case in load_cases(fake_set) if case.graph != "text_head"]
+    monkeypatch.setattr(verify, "load_cases", lambda folder: cases)
+    with pytest.raises(EngineSetError, match="no self-test of text_head"):
+        verify_folder(fake_set, Manifest.load(fake_set), fake_tensorrt.fake_flavour(), lambda stage: None)
 
 
 def test_times_of_a_fake_card_cover_every_profile(fake_set, fake_memory):
@@ -241,21 +256,6 @@ def test_times_of_a_fake_card_cover_every_profile(fake_set, fake_memory):
     times = time_set(fake_set, manifest, fake_tensorrt.fake_flavour())
     assert set(times) == {profile.name for profile in manifest.graphs["gpt"].plan.profiles}
     assert min(times.values()) > 0
-
-
-@pytest.mark.slow
-def test_int8_set_stores_its_linears_as_int8(demo, tmp_path, demo_gpu_set):
-    pin = PrecisionMap((("layers.0.*", "fp16"),))
-    calibration = replace(placeholder_calibration(demo.config), checkpoint=demo.hashes)
-    build = request("int8", calibration=calibration, rules={"gpt": pin})
-    with pytest.MonkeyPatch.context() as patch:  # placeholder scales ruin the numbers; only the form is looked at
-        patch.setattr(gpu_set, "judge", lambda case, found, precision: CaseResult("", "", "", 1.0, 0, None))
-        manifest = build_gpu_set(demo, tmp_path / "set", build)
-    products = manifest.graphs["gpt"].plan.products
-    assert sum(kind == "int8" for kind in products.values()) == 16
-    assert all(kind == "fp16" for node, kind in products.items() if node.startswith("layers.0."))
-    half = Manifest.load(demo_gpu_set).graphs["gpt"].plan.weight_bytes
-    assert manifest.graphs["gpt"].plan.weight_bytes < 0.75 * half
 
 
 def test_manifest_is_plain_json(demo_gpu_set):

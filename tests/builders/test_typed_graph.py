@@ -16,7 +16,7 @@ RANDOM = np.random.default_rng(5)
 WIDTH, CAPACITY = 32, 12
 UP, DOWN, SCORES = "layers.0.up/MatMul", "layers.0.down/MatMul", "layers.0.attention/MatMul"
 WEIGHTS = {name: RANDOM.standard_normal((WIDTH, WIDTH), np.float32) / 6 for name in ("up", "down")}
-CALIBRATION = Calibration("entropy", {}, {UP: 0.03, DOWN: 0.03})
+CALIBRATION = Calibration("entropy", {}, {UP: 0.03, DOWN: 0.03}, {UP: 0.01, DOWN: 0.02})
 INT64 = TensorProto.INT64
 
 
@@ -157,22 +157,25 @@ def test_fp32_products_are_refused_where_the_card_has_none(source, tmp_path):
     assert set(typed.products.values()) == {"fp32"}
 
 
-@pytest.mark.parametrize("calibration", [None, Calibration("entropy", {}, {DOWN: 0.03})])
-@pytest.mark.parametrize("precision", ["fp16", "int8"])
-def test_int8_pins_need_a_calibration_that_covers_them(source, tmp_path, calibration, precision):
+@pytest.mark.parametrize("calibration", [None, Calibration("entropy", {}, {DOWN: 0.03}, {DOWN: 0.02})])
+def test_int8_pins_need_a_calibration_that_covers_them(source, tmp_path, calibration):
     with pytest.raises(UsageError, match=r"pins layers\.0\.up/MatMul to int8, which the calibration does not cover"):
-        write_typed("gpt", source, tmp_path, request(precision, (UP, "int8"), calibration=calibration), {})
+        write_typed("gpt", source, tmp_path, request("fp16", (UP, "int8"), calibration=calibration), {})
+    with pytest.raises(UsageError, match=r"of 2 linears; layers\.0\.\w+/MatMul is missing"):
+        write_typed("gpt", source, tmp_path, request("int8", calibration=calibration), {})
     assert not list(tmp_path.iterdir())
 
 
-def test_int8_pins_of_what_is_no_linear_are_refused(source, tmp_path):
-    asked = request("int8", ("layers.0.attention/Softmax", "int8"), calibration=CALIBRATION)
-    with pytest.raises(UsageError, match=r"pins layers\.0\.attention/Softmax to int8"):
-        write_typed("gpt", source, tmp_path, asked, {})
+def test_a_broad_int8_pattern_means_the_linears(source, tmp_path):
+    plain = write_typed("gpt", source, tmp_path, request("int8", calibration=CALIBRATION), {})
+    nodes = [node.op_type for node in loaded(plain).graph.node]
+    broad = write_typed("gpt", source, tmp_path, request("int8", ("layers.0.*", "int8"), calibration=CALIBRATION), {})
+    assert broad.products == plain.products
+    assert [node.op_type for node in loaded(broad).graph.node] == nodes
 
 
 def test_calibration_of_another_graph_and_caches_that_do_not_fit_are_refused(source, tmp_path):
-    foreign = Calibration("entropy", {}, {"layers.7.up/MatMul": 0.03})
+    foreign = Calibration("entropy", {}, {**CALIBRATION.scales, "layers.7.up/MatMul": 0.03}, {})
     with pytest.raises(ExportError, match=r"layers\.7\.up/MatMul is no linear"):
         write_typed("gpt", source, tmp_path, request("int8", calibration=foreign), {})
     with pytest.raises(ExportError, match=r"layers\.0\.attention/TensorScatter: keys or values reach 4e\+04"):

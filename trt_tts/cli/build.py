@@ -11,8 +11,10 @@ import typer
 
 from trt_tts.cli.console import megabytes, note, out, progress
 from trt_tts.cli.toolchain import load_chosen_checkpoint, require_build_extra, require_graph_tools
+from trt_tts.engine import MOST_DEVICES
 from trt_tts.files import require_new
 from trt_tts.manifest import Manifest
+from trt_tts.options import require_whole
 from trt_tts.shell import command
 
 DEFAULT_PRECISION = {"cpu": "int8", "tensorrt": "fp16"}
@@ -73,7 +75,10 @@ def build(
     from trt_tts.builders.cards import choose_card
     from trt_tts.target import this_machine
 
-    request = BackendRequest(backend, precision, card, tensorrt, calibration is not None)
+    require_whole("device", device, 0, MOST_DEVICES)
+    request = BackendRequest(
+        backend, precision, card, tensorrt, calibration is not None, precision_map is not None, device
+    )
     machine, chosen_card = this_machine(device), choose_card(card or "auto", device)
     choice = choose_backend(request, machine, chosen_card.card)
     if precision == "auto" and (choice.backend == "cpu" or choice.ahead):
@@ -107,7 +112,7 @@ def _build_for_cpu(options: _Options) -> None:
 def _build_for_gpu(
     options: _Options, card: Any, choice: Any, device: int, calibration: Path | None, precision_map: Path | None
 ) -> None:
-    require_graph_tools()
+    require_graph_tools(tested_here=not choice.ahead)
     from trt_tts.builders.auto_precision import build_fastest
     from trt_tts.builders.calibration_data import DEFAULT_FILE, load_calibration
     from trt_tts.builders.gpu_set import GpuBuild, build_gpu_set

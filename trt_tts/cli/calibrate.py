@@ -13,6 +13,8 @@ from trt_tts.cli.toolchain import load_chosen_checkpoint, require_graph_tools
 from trt_tts.errors import UsageError
 from trt_tts.shell import command
 
+_COLUMNS = ("linear", "largest", "INT8 reaches", "beyond it", "error of the result")
+
 
 def calibrate(
     dataset: Annotated[str, typer.Option(help="Folder or file of texts (.txt, .jsonl, .csv), or default.")] = "default",
@@ -51,9 +53,9 @@ def calibrate(
     if as_json:
         print_json(asdict(found))
     else:
-        rows = table(f"Inputs of the linears, {method}", "linear", "largest", "INT8 reaches", "beyond it")
+        rows = table(f"Inputs of the linears, {method}", *_COLUMNS)
         for item in found.linears:
-            rows.add_row(item.node, f"{item.largest:.3g}", f"{item.threshold:.3g}", f"{item.clipped:.4%}")
+            rows.add_row(*_cells(item))
         out.print(rows)
     note(
         f"{found.spoken} sentences, {found.positions} positions; {found.skipped} texts that this voice cannot speak "
@@ -62,15 +64,14 @@ def calibrate(
     note(f"next: {command('trt-tts', 'build', '--precision', 'int8', '--calibration', output)}")
 
 
+def _cells(item: Any) -> tuple[str, ...]:
+    return (item.node, f"{item.largest:.3g}", f"{item.threshold:.3g}", f"{item.clipped:.4%}", f"{item.error:.2%}")
+
+
 def _markdown(found: Any) -> str:
-    lines = [
-        f"# Calibration: {found.calibration.method}, {found.spoken} sentences of {found.calibration.dataset}",
-        "",
-        "| linear | largest | INT8 reaches | beyond it |",
-        "|---|---|---|---|",
-    ]
-    lines += [f"| {i.node} | {i.largest:.3g} | {i.threshold:.3g} | {i.clipped:.4%} |" for i in found.linears]
-    return "\n".join(lines) + "\n"
+    title = f"# Calibration: {found.calibration.method}, {found.spoken} sentences of {found.calibration.dataset}"
+    rows = [_COLUMNS, ["---"] * len(_COLUMNS), *map(_cells, found.linears)]
+    return "\n".join([title, "", *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
 
 
 def register(app: typer.Typer) -> None:

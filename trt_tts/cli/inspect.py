@@ -31,7 +31,7 @@ def inspect(
 
       trt-tts inspect engines/gtx1650-fp16 --nodes
     """
-    path = choose_set(folder).path
+    path = choose_set(folder, any_backend=True).path
     manifest = Manifest.load(path)
     manifest.verify(path)
     if as_json:

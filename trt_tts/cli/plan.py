@@ -52,6 +52,8 @@ def plan(
         print_json(plan_as_json(found))
     else:
         _print_plan(found)
+        if precision == "fp32" and choice.card.compute_capability == "7.5":
+            note("fp32 for compute capability 7.5 is built by tensorrt on the card only, not by tensorrt_rtx")
         note("fitted to the figures of TensorRT-RTX's builder; unverified for tensorrt until a set is built on a card")
     require_fit(config, found)
 

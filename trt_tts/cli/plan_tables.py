@@ -27,7 +27,7 @@ def print_plans(manifest: Manifest) -> None:
             megabytes(plan.weight_bytes) if plan.weight_bytes else "not reported",
             "cannot be opened by its builder" if plan.int8_layers is None else str(plan.int8_layers),
             activations,
-            f"{plan.simulated_snr_db:g}",
+            "codes only" if plan.simulated_snr_db is None else f"{plan.simulated_snr_db:g}",
             f"{plan.build_seconds:g} s, {plan.build_peak_bytes / 1e9:.1f} GB",
         )
     out.print(rows)
@@ -37,6 +37,11 @@ def print_plans(manifest: Manifest) -> None:
 
 
 def _note_guard(name: str, plan: PlanInfo) -> None:
+    if plan.top1 is not None and plan.kl is not None:
+        linears = [node for node in plan.products if node.startswith("layers.") and "_proj/" in node]
+        kept = [node for node in linears if plan.products[node] != "int8"]
+        note(f"{name}: {plan.top1:.1%} top-1 agreement with FP32, KL {plan.kl:.4f}, simulated on the CPU")
+        note(f"{name}: linears that are not INT8: {', '.join(kept) or 'none'}")
     if plan.kept:
         note(f"{name}: kept in FP32 because of their range: {', '.join(plan.kept)}")
     if plan.scaled:

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from trt_tts.cli.console import note, out, print_json, progress, table
-from trt_tts.engine import Engine
-from trt_tts.errors import EngineSetError
+from trt_tts.cli.console import fail, note, out, print_json, progress, table
+from trt_tts.engine import MOST_DEVICES, Engine
 from trt_tts.flavour import load_flavour
 from trt_tts.manifest import Manifest
+from trt_tts.options import require_whole
 from trt_tts.plan_info import Verification
 from trt_tts.selftest import speaks
 from trt_tts.sets import choose_set
@@ -32,31 +32,27 @@ def verify(
 
       trt-tts verify engines/gtx1650-fp16
     """
-    path = choose_set(folder).path
+    require_whole("device", device, 0, MOST_DEVICES)
+    path = choose_set(folder, any_backend=True).path
     manifest = Manifest.load(path)
     manifest.verify(path)
     note(f"{path}: {len(manifest.files)} files match their hashes")
-    if manifest.backend == "cpu":
-        _speak(path)
-        return
-    result = _test_on_gpu(path, manifest, device)
+    result = _speak(path) if manifest.backend == "cpu" else _test_on_gpu(path, manifest, device)
     if as_json:
         print_json(asdict(result))
-        return
-    rows = table(result.reason, "graph", "profile", "shape", "dB above the difference from FP32", "differing codes")
-    for item in result.results:
-        rows.add_row(item.graph, item.profile, item.shape, f"{item.snr_db}", str(item.differing_codes))
-    out.print(rows)
+    else:
+        _print(result)
+    if not result.verified:
+        fail(f"{path}: {result.reason}", 1)
 
 
-def _speak(path: Path) -> None:
+def _speak(path: Path) -> Verification:
     with progress() as stage:
         stage("speaking a test")
         with Engine.load(path) as engine:
             spoken = engine.warm_up()
-    if not speaks(spoken.samples):
-        raise EngineSetError(f"{path} speaks silence or numbers that are not finite. Build it again: trt-tts build")
-    note("it speaks: finite, not silent")
+    good = speaks(spoken.samples)
+    return Verification(good, "it speaks: finite, not silent" if good else "it speaks silence, or is not finite")
 
 
 def _test_on_gpu(path: Path, manifest: Manifest, device: int) -> Verification:
@@ -67,9 +63,20 @@ def _test_on_gpu(path: Path, manifest: Manifest, device: int) -> Verification:
     with progress() as stage:
         tested: Manifest = verify_folder(path, manifest, flavour, stage)
     tested.save(path)
-    if tested.verification is None:
-        raise EngineSetError(f"{path} holds no self-test. Build it again with this version")
-    return tested.verification
+    return tested.verification or Verification(False, "it was not run")
+
+
+def _print(result: Verification) -> None:
+    if result.results:
+        rows = table(
+            "Self-test", "graph", "profile", "shape", "dB above the difference from FP32", "differing codes", ""
+        )
+        for item in result.results:
+            snr = "" if item.snr_db is None else f"{item.snr_db}"
+            rows.add_row(item.graph, item.profile, item.shape, snr, str(item.differing_codes), item.problem or "")
+        out.print(rows)
+    if result.verified:
+        note(result.reason)
 
 
 def register(app: typer.Typer) -> None:
