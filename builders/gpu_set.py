@@ -39,7 +39,7 @@ from .limits import require_limits
 from .plan_job import PlanJob, PlanReport
 from .plan_process import run_plan_job
 from .planner import MemoryPlan, plan_memory, require_fit
-from .precision_map import PrecisionMap
+from .precision_map import PrecisionMap, save_precision_map
 from .profiles import profiles_of
 from .quality import Agreement
 from .ranges import record
@@ -51,6 +51,8 @@ MOST_STORED = 1.1
 """Built weights over expected ones: above it something is stored twice, or is wider than asked for."""
 SIMULATED_SPAN, SIMULATED_ROWS = 512, 2
 """Larger cases are left to the card: a CPU takes long and much memory for them."""
+CHOSEN_MAP = "precision-map.toml"
+"""In an INT8 set: the linears that are not INT8, in the form that `--precision-map` reads."""
 JUDGED_TEXTS = 8
 """Sentences that decide which linears can be INT8."""
 Progress = Callable[[str], None]
@@ -212,9 +214,18 @@ class _SetBuilder:
         request = self._type_request(name)
         if name == "gpt" and request.precision == "int8":
             spoken = speak_samples(self.checkpoint, self.folder, source, most=JUDGED_TEXTS)
-            return type_for_int8(self.checkpoint, source, self.typed, request, ranges, spoken, self.progress)
+            typed, agreement = type_for_int8(
+                self.checkpoint, source, self.typed, request, ranges, spoken, self.progress
+            )
+            kept = [node for node in self._calibrated() if typed.products[node] != "int8"]
+            rules = PrecisionMap(tuple((node, typed.products[node]) for node in kept))
+            save_precision_map(self.folder / CHOSEN_MAP, {name: rules})
+            return typed, agreement
         self.progress(f"typing {name}")
         return write_typed(name, source, self.typed, request, ranges), None
+
+    def _calibrated(self) -> list[str]:
+        return list(self.build.calibration.scales) if self.build.calibration else []
 
     def _type_request(self, name: str) -> TypeRequest:
         build = self.build

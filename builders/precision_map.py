@@ -51,6 +51,14 @@ def load_precision_map(file: Path, graphs: tuple[str, ...]) -> dict[str, Precisi
     return {graph: PrecisionMap(_rules(file, graph, table, graphs)) for graph, table in data.items()}
 
 
+def save_precision_map(file: Path, maps: dict[str, PrecisionMap]) -> None:
+    """Write what `load_precision_map` reads."""
+    lines = []
+    for graph, rules in maps.items():
+        lines += [f"[{graph}]", *(f'"{pattern}" = "{kind}"' for pattern, kind in rules.rules)]
+    file.write_text("\n".join(lines) + "\n", "utf-8", newline="\n")
+
+
 def _rules(file: Path, graph: str, table: Any, graphs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     if graph not in graphs:
         raise UsageError(f"the precision map {file} names the graph {graph!r}; there are: {', '.join(graphs)}")

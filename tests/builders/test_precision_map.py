@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from trt_tts.builders.precision_map import PrecisionMap, load_precision_map
+from trt_tts.builders.precision_map import PrecisionMap, load_precision_map, save_precision_map
 from trt_tts.errors import UsageError
 
 GRAPHS = ("gpt", "codec")
@@ -76,3 +76,9 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     for file in (tmp_path / "absent.toml", tmp_path):
         with pytest.raises(UsageError, match=f"cannot read the precision map {re.escape(str(file))}: "):
             load_precision_map(file, GRAPHS)
+
+
+def test_what_is_saved_is_read(tmp_path):
+    maps = {"gpt": PrecisionMap((("layers.1.*", "fp16"), ("layers.1.mlp.down_proj/MatMul", "fp32")))}
+    save_precision_map(tmp_path / "map.toml", maps)
+    assert load_precision_map(tmp_path / "map.toml", ("gpt", "codec")) == maps

@@ -1,4 +1,5 @@
 import json
+import tomllib
 
 import pytest
 
@@ -17,13 +18,16 @@ def test_calibrate_then_build_and_sabotage_is_caught(tmp_path):
     assert built.returncode == 0, stderr(built)
     found = json.loads(trt_tts("inspect", "i8", "--json", cwd=tmp_path).stdout)
     kinds = list(found["graphs"]["gpt"]["plan"]["products"].values())
-    assert (kinds.count("int8"), kinds.count("fp16")) == (20, 11)
+    chosen = tomllib.loads((tmp_path / "i8" / "precision-map.toml").read_text("utf-8")).get("gpt", {})
+    assert (kinds.count("int8"), kinds.count("fp16")) == (20 - len(chosen), 11 + len(chosen))
+    assert kinds.count("int8") >= 15
+    assert found["graphs"]["gpt"]["plan"]["top1"] >= 0.955
     data = json.loads((tmp_path / "c.json").read_text())
     data["scales"] = {node: 20 * scale for node, scale in data["scales"].items()}
     (tmp_path / "wrong.json").write_text(json.dumps(data))
     broken = trt_tts("build", "--precision", "int8", "--calibration", "wrong.json", "-o", "bad", cwd=tmp_path)
     assert broken.returncode == 1
-    assert "no longer the FP32 graph" in stderr(broken)
+    assert "INT8 changes this voice too much" in stderr(broken)
     assert not (tmp_path / "bad").exists()
 
 
