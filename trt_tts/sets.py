@@ -32,7 +32,7 @@ def choose_set(named: Path | None, any_backend: bool = False) -> SetChoice:
         return SetChoice(named, "named by --engine")
     if os.environ.get(ENVIRONMENT):
         return SetChoice(Path(os.environ[ENVIRONMENT]), f"named by {ENVIRONMENT}")
-    found = [entry for entry in FOLDER.glob(f"[!.]*/{MANIFEST}") if any_backend or _runs_here(entry.parent)]
+    found = [entry for entry in FOLDER.glob(f"[!.]*/{MANIFEST}") if _fits(entry.parent, any_backend)]
     newest = max(found, key=_age, default=None)
     if newest is None:
         raise EngineSetError(
@@ -41,9 +41,9 @@ def choose_set(named: Path | None, any_backend: bool = False) -> SetChoice:
     return SetChoice(newest.parent, f"the newest in {FOLDER}")
 
 
-def _runs_here(folder: Path) -> bool:
+def _fits(folder: Path, any_backend: bool) -> bool:
     try:
-        return Manifest.load(folder).backend in BACKENDS
+        return Manifest.load(folder).backend in BACKENDS or any_backend
     except EngineSetError:
         return False
 

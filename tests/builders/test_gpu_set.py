@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from tests.builders import fake_tensorrt
+from tests.conftest import export_by_copying
 from trt_tts.builders import gpu_set, verify
 from trt_tts.builders.auto_precision import time_set
 from trt_tts.builders.build_log import MemoryLines
 from trt_tts.builders.calibration_data import Calibration
 from trt_tts.builders.cards import load_cards
-from trt_tts.builders.export import ExportReport, graph_files
 from trt_tts.builders.gpu_set import GpuBuild, build_gpu_set
 from trt_tts.builders.plan_job import PlanJob, PlanReport
 from trt_tts.builders.plan_process import run_plan_job
@@ -184,17 +184,6 @@ def test_graph_that_types_ruin_is_found_before_it_is_built(tiny, tiny_exports, t
 
 def _zeros(feed):
     return {name: np.zeros_like(value) for name, value in feed.items()}
-
-
-def export_by_copying(folder):
-    """Stands for `export_graph`: graphs that were exported before."""
-
-    def copy(graph, target):
-        for file in graph_files(folder, graph.name):
-            shutil.copy(file, target)
-        return ExportReport(graph.name, 0, 0, 0.0, 0)
-
-    return copy
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ import numpy as np
 import onnx
 import pytest
 
+from tests.conftest import export_by_copying
 from trt_tts.builders.calibration_data import load_calibration
-from trt_tts.builders.export import ExportReport, graph_files
 from trt_tts.calibration import run
 from trt_tts.calibration.dataset import Dataset
 from trt_tts.calibration.run import CalibrationRequest, run_calibration
@@ -34,12 +34,7 @@ DATASET = Dataset("words", tuple(f"the {word} is ready" for word in WORDS))
 def exported_before(tiny_set, monkeypatch):
     """The graph of the CPU set stands for a fresh export."""
 
-    def copy(graph, target):
-        for file in graph_files(tiny_set, graph.name):
-            shutil.copy(file, target)
-        return ExportReport(graph.name, 0, 0, 0.0, 0)
-
-    monkeypatch.setattr(run, "export_graph", copy)
+    monkeypatch.setattr(run, "export_graph", export_by_copying(tiny_set))
     monkeypatch.setattr(run, "STEPS", 24)
 
 
@@ -94,11 +89,7 @@ def test_file_round_trips_and_belongs_to_its_checkpoint(tiny, tmp_path):
 
 
 def test_texts_that_the_voice_cannot_speak_are_skipped_and_counted(demo, demo_set, monkeypatch):
-    def copy(graph, target):
-        for file in graph_files(demo_set, graph.name):
-            shutil.copy(file, target)
-
-    monkeypatch.setattr(run, "export_graph", copy)
+    monkeypatch.setattr(run, "export_graph", export_by_copying(demo_set))
     texts = (*DATASET.texts, *(f"{i} apples" for i in range(4)))
     found = run_calibration(demo, Dataset("x", texts), CalibrationRequest(samples=12), lambda stage: None)
     assert found.spoken == 12

@@ -3,19 +3,19 @@ import tomllib
 
 import pytest
 
-from tests.cli.test_cli import stderr, trt_tts
+from tests.cli.in_process import trt_tts
 
 
 @pytest.mark.slow
 def test_calibrate_then_build_and_sabotage_is_caught(tmp_path):
     """From texts to an INT8 set; then scales that are wrong by a factor of 20."""
     result = trt_tts("calibrate", "--samples", 24, "-o", "c.json", "--report", "r.md", "--json", cwd=tmp_path)
-    assert result.returncode == 0, stderr(result)
+    assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)
     assert report["spoken"] == 24 and len(report["linears"]) == 20
     assert "| layers.4.mlp.down_proj/MatMul |" in (tmp_path / "r.md").read_text("utf-8")
     built = trt_tts("build", "--precision", "int8", "--calibration", "c.json", "-o", "i8", cwd=tmp_path)
-    assert built.returncode == 0, stderr(built)
+    assert built.returncode == 0, built.stderr
     found = json.loads(trt_tts("inspect", "i8", "--json", cwd=tmp_path).stdout)
     kinds = list(found["graphs"]["gpt"]["plan"]["products"].values())
     chosen = tomllib.loads((tmp_path / "i8" / "precision-map.toml").read_text("utf-8")).get("gpt", {})
@@ -27,7 +27,7 @@ def test_calibrate_then_build_and_sabotage_is_caught(tmp_path):
     (tmp_path / "wrong.json").write_text(json.dumps(data))
     broken = trt_tts("build", "--precision", "int8", "--calibration", "wrong.json", "-o", "bad", cwd=tmp_path)
     assert broken.returncode == 1
-    assert "INT8 changes this voice too much" in stderr(broken)
+    assert "INT8 changes this voice too much" in broken.stderr
     assert not (tmp_path / "bad").exists()
 
 
@@ -46,5 +46,5 @@ def test_wrong_usage_ends_with_code_2_and_writes_nothing(tmp_path, arguments, sa
     (tmp_path / "empty.txt").write_text("")
     result = trt_tts("calibrate", *arguments, cwd=tmp_path)
     assert result.returncode == 2
-    assert said in stderr(result)
+    assert said in result.stderr
     assert [item.name for item in tmp_path.iterdir()] == ["empty.txt"]

@@ -92,7 +92,7 @@ def test_gbk_file_is_read_and_named(demo_set, tmp_path):
         (["build", "-o", ".", "--force"], 2, "stand in"),
         (["build", "--max-seconds", "inf"], 2, "inf"),
         (["sing"], 2, "sing"),
-        (["build", "--precision", "fp16"], 2, "fp32, int8, int4"),
+        (["build", "--precision", "fp8"], 2, "fp32, int8, int4"),
         (["build", "--max-batch", "0"], 2, "max-batch is 0"),
         (["build", "--backend", "abacus"], 2, "abacus"),
         (["build", "--checkpoint", "absent"], 1, "trt-tts fetch"),
@@ -164,7 +164,9 @@ def test_doctor_reports_each_part():
     result = trt_tts("doctor", "--json")
     findings = {item["name"]: item for item in json.loads(result.stdout)}
     assert result.returncode == 0
-    assert {"Python", "onnxruntime", "TensorRT", "NVIDIA GPU", "memory", "disk", "checkpoint"} <= set(findings)
+    assert {"Python", "onnxruntime", "tensorrt", "tensorrt_rtx", "NVIDIA GPU", "memory", "disk", "checkpoint"} <= set(
+        findings
+    )
     assert findings["onnxruntime"]["status"] == "ok"
     assert "demo voice" in findings["checkpoint"]["detail"]
 

@@ -5,18 +5,18 @@ import shutil
 
 import pytest
 
-from tests.cli.test_cli import stderr, trt_tts
+from tests.cli.in_process import trt_tts
 
 
 @pytest.mark.parametrize("batch", [1, 4])
 def test_plan_shows_every_part_and_the_bound(batch):
     result = trt_tts("plan", "--card", "gtx1650", "--precision", "fp16", "--max-batch", batch)
-    assert result.returncode == 0, stderr(result)
-    shown = result.stdout.decode()
+    assert result.returncode == 0, result.stderr
+    shown = result.stdout
     for part in ("CUDA context", "gpt weights", "codec weights", "KV cache", "activations", "reserve", "total"):
         assert part in shown
     assert "not a measurement" in shown
-    assert "unverified for tensorrt" in stderr(result)
+    assert "unverified for tensorrt" in result.stderr
 
 
 def test_plan_as_json_adds_up():
@@ -29,8 +29,8 @@ def test_plan_as_json_adds_up():
 def test_plan_over_budget_fails_and_names_what_fits():
     result = trt_tts("plan", "--card", "gtx1650", "--precision", "fp16", "--max-batch", 64)
     assert result.returncode == 1
-    assert b"KV cache" in result.stdout
-    assert "What fits: --max-batch 19" in stderr(result) and "--max-seconds 6" in stderr(result)
+    assert "KV cache" in result.stdout
+    assert "What fits: --max-batch 19" in result.stderr and "--max-seconds 6" in result.stderr
     retry = trt_tts("plan", "--card", "gtx1650", "--precision", "fp16", "--max-batch", 19)
     assert retry.returncode == 0
 
@@ -48,22 +48,22 @@ def test_plan_over_budget_fails_and_names_what_fits():
 def test_plan_refuses_wrong_usage(arguments, said, tmp_path):
     result = trt_tts("plan", *arguments, cwd=tmp_path)
     assert result.returncode in (1, 2)
-    assert said in stderr(result)
-    assert "Traceback" not in stderr(result)
+    assert said in result.stderr
+    assert "Traceback" not in result.stderr
 
 
 def test_presets_are_listed():
-    shown = trt_tts("plan", "--cards").stdout.decode()
+    shown = trt_tts("plan", "--cards").stdout
     assert "gtx1650_super" in shown and "128.1" in shown
 
 
 def test_inspect_shows_plans_memory_and_that_no_card_has_run_them(demo_gpu_set):
     result = trt_tts("inspect", demo_gpu_set, "--nodes")
-    assert result.returncode == 0, stderr(result)
-    shown = result.stdout.decode()
+    assert result.returncode == 0, result.stderr
+    shown = result.stdout
     assert "decode-2048" in shown and "31 fp16" in shown
     assert "layers.0.mlp.down_proj/MatMul" in shown
-    assert "not verified on a card" in stderr(result)
+    assert "not verified on a card" in result.stderr
     found = json.loads(trt_tts("inspect", demo_gpu_set, "--json").stdout)
     assert {line["part"] for line in found["memory"]} > {"gpt weights", "activations"}
 
@@ -73,8 +73,8 @@ def test_a_set_for_a_card_says_why_it_cannot_run_here(demo_gpu_set, tmp_path, co
     arguments = ("say", "hello", "-e", demo_gpu_set) if command == "say" else ("verify", demo_gpu_set)
     result = trt_tts(*arguments, cwd=tmp_path)
     assert result.returncode == 1
-    assert "no NVIDIA GPU answers on this machine" in stderr(result)
-    assert "trt-tts build --backend cpu" in stderr(result)
+    assert "no NVIDIA GPU answers on this machine" in result.stderr
+    assert "trt-tts build --backend cpu" in result.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -84,7 +84,7 @@ def test_a_damaged_plan_is_found_before_anything_else(demo_gpu_set, tmp_path):
     for command in ("inspect", "verify"):
         result = trt_tts(command, folder)
         assert result.returncode == 1
-        assert "gpt.plan has 0 bytes, expected" in stderr(result)
+        assert "gpt.plan has 0 bytes, expected" in result.stderr
 
 
 def test_a_cpu_set_is_verified_by_speaking(demo_int8_set):
@@ -108,8 +108,8 @@ def test_a_cpu_set_is_verified_by_speaking(demo_int8_set):
 )
 def test_build_refuses_what_cannot_be_built(arguments, code, said, tmp_path):
     result = trt_tts("build", *arguments, cwd=tmp_path)
-    assert result.returncode == code, stderr(result)
-    assert said in stderr(result)
+    assert result.returncode == code, result.stderr
+    assert said in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 
@@ -119,9 +119,9 @@ def test_build_with_no_other_argument_makes_a_set_for_the_default_card(tmp_path)
     result = trt_tts(
         "build", "--precision", "fp16", "--max-batch", 4, "--precision-map", "map.toml", cwd=tmp_path
     )  # fmt: skip
-    assert result.returncode == 0, stderr(result)
-    assert result.stdout.decode().strip() == "engines/gtx1650-fp16"
-    assert "it cannot run here" in stderr(result)
-    assert "trt-tts verify engines/gtx1650-fp16" in stderr(result)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip() == "engines/gtx1650-fp16"
+    assert "it cannot run here" in result.stderr
+    assert "trt-tts verify engines/gtx1650-fp16" in result.stderr
     again = trt_tts("build", "--precision", "fp16", "--max-batch", 4, cwd=tmp_path)
-    assert again.returncode == 2 and "--force" in stderr(again)
+    assert again.returncode == 2 and "--force" in again.stderr

@@ -1,0 +1,39 @@
+"""Runs the command line inside the test's process: a second and a half faster than a new one."""
+
+import contextlib
+import io
+import os
+import signal
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from trt_tts.cli import main
+
+
+@dataclass(frozen=True)
+class Result:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def trt_tts(*arguments, cwd=None) -> Result:
+    """Exit code and output of `trt-tts ARGUMENTS`."""
+    out, err, before = io.StringIO(), io.StringIO(), Path.cwd()
+    argv, handler, show = sys.argv, signal.getsignal(signal.SIGTERM), warnings.showwarning
+    sys.argv = ["trt-tts", *map(str, arguments)]
+    try:
+        os.chdir(cwd or before)
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                main()
+                code = 0
+            except SystemExit as end:
+                code = end.code or 0
+    finally:
+        os.chdir(before)
+        sys.argv, warnings.showwarning = argv, show
+        signal.signal(signal.SIGTERM, handler)
+    return Result(code, out.getvalue(), err.getvalue())
