@@ -16,7 +16,7 @@ $(READY): pyproject.toml tools/install_torch_cpu.py
 	touch $(READY)
 
 $(DEMO)/manifest.json: | $(READY)
-	TRT_TTS_CHECKPOINT=trt_tts/demo_voice $(BIN)/trt-tts build --precision int8 --force -o $(DEMO)
+	TRT_TTS_CHECKPOINT=trt_tts/demo_voice $(BIN)/trt-tts build --backend cpu --precision int8 --force -o $(DEMO)
 
 demo: $(DEMO)/manifest.json
 	$(BIN)/trt-tts say "the engine is ready" --engine $(DEMO) --seed 7 -o ready.wav

@@ -158,14 +158,15 @@ def _report(manifest: Manifest, target: Path, started: float) -> None:
 
 
 def _say_where_it_runs(manifest: Manifest, target: Path) -> None:
-    runs_on = manifest.target
-    if manifest.verification is None or manifest.verification.verified:
-        note(f"next: {command('trt-tts', 'inspect', target)}")
+    runs_on, verification = manifest.target, manifest.verification
+    if verification is not None and verification.verified:
+        note(f"tested: {verification.reason}; look at it with: {command('trt-tts', 'inspect', target)}")
+        note("this version cannot speak with GPU sets yet; a set that speaks: trt-tts build --backend cpu")
         return
     note(
-        f"it cannot run here: {manifest.verification.reason}. It runs with {runs_on.runtime} on a GPU of compute "
-        f"capability {runs_on.compute_capability} under {runs_on.system} only; copy the folder there and test it with: "
-        f"{command('trt-tts', 'verify', target)}"
+        f"it cannot run here: {verification.reason if verification else 'it was not tested'}. It runs with "
+        f"{runs_on.runtime} on a GPU of compute capability {runs_on.compute_capability} under {runs_on.system} only; "
+        f"copy the folder there and test it with: {command('trt-tts', 'verify', target)}"
     )
     note("a set that speaks here: trt-tts build --backend cpu")
 
