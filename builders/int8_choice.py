@@ -35,8 +35,8 @@ def type_for_int8(
 ) -> tuple[TypedGraph, Agreement]:
     """Type `gpt` with as many linears in INT8 as the gate allows.
 
-    The linears are left out in the order of the error that calibration measured on their results, twice as many at
-    each try. What the user's precision map says is kept.
+    The linears are left out in the order of the error that calibration measured on their results, one more at each
+    try, later a quarter more. What the user's precision map says is kept.
 
     Args:
         checkpoint: for the final norm and the heads.
@@ -61,7 +61,7 @@ def type_for_int8(
         if passes(found):
             return typed, found
         tried.append(f"{kept} kept: top-1 {found.top1:.1%}, KL {found.kl:.4f}")
-        kept = 2 * kept or 1
+        kept += max(1, kept // 4)
         if kept > MOST_KEPT * len(ranked):
             raise BuildError(
                 f"INT8 changes this voice too much: at least {LEAST_TOP1:.1%} top-1 agreement with FP32 and at most "
