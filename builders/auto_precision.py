@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,14 +35,7 @@ def candidates(build: GpuBuild) -> tuple[str, ...]:
     return tuple(found)
 
 
-def build_fastest(
-    checkpoint: Checkpoint,
-    target: Path,
-    build: GpuBuild,
-    force: bool,
-    progress: Progress,
-    measure: Callable[[Path, Manifest, Flavour], Times] | None = None,
-) -> Manifest:
+def build_fastest(checkpoint: Checkpoint, target: Path, build: GpuBuild, force: bool, progress: Progress) -> Manifest:
     """Build all candidates beside `target` and put the fastest there; its manifest holds all times.
 
     Raises:
@@ -62,7 +55,7 @@ def build_fastest(
                     checkpoint, folder, replace(build, precision=precision), progress=progress
                 )
                 progress(f"timing {precision}")
-                times[precision] = (measure or time_set)(folder, built[precision], build.flavour)
+                times[precision] = time_set(folder, built[precision], build.flavour)
             except TrtTtsError as error:  # too large for the card, out of range, failed: the next one may do
                 times[precision] = {}
                 failures.append(f"{precision}: {error}")
@@ -82,7 +75,7 @@ def time_set(folder: Path, manifest: Manifest, flavour: Flavour) -> Times:
     graph, times = manifest.graphs["gpt"], {}
     profiles = tuple(profile.name for profile in graph.plan.profiles) if graph.plan else ()
     sizes, capacity = manifest.config.gpt, manifest.limits.capacity
-    with PlanRunner(flavour, folder / graph.files[0], profiles, sizes, capacity) as runner:
+    with closing(PlanRunner(flavour, folder / graph.files[0], profiles, sizes, capacity)) as runner:
         for case in load_cases(folder):
             if case.graph == "gpt" and len(case.calls[0]["start"]) == 1:
                 times[case.profile] = runner.seconds(case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import warnings
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import platformdirs
 
 from trt_tts.cpu.session import open_session
@@ -41,7 +43,7 @@ from .plan_process import run_plan_job
 from .planner import MemoryPlan, plan_memory, require_fit
 from .precision_map import PrecisionMap, save_precision_map
 from .profiles import profiles_of
-from .quality import Agreement
+from .quality import Agreement, Judge
 from .ranges import record
 from .samples import Spoken, feeds_of, speak_samples
 from .typed_graph import TypedGraph, TypeRequest, check_request, write_typed
@@ -214,9 +216,8 @@ class _SetBuilder:
         request = self._type_request(name)
         if name == "gpt" and request.precision == "int8":
             spoken = speak_samples(self.checkpoint, self.folder, source, most=JUDGED_TEXTS)
-            typed, agreement = type_for_int8(
-                self.checkpoint, source, self.typed, request, ranges, spoken, self.progress
-            )
+            judge = Judge(self.checkpoint, source, spoken)
+            typed, agreement = type_for_int8(judge, source, self.typed, request, ranges, self.progress)
             kept = [node for node in self._calibrated() if typed.products[node] != "int8"]
             rules = PrecisionMap(tuple((node, typed.products[node]) for node in kept))
             save_precision_map(self.folder / CHOSEN_MAP, {name: rules})
@@ -334,7 +335,7 @@ def _require_as_asked(info: GraphInfo, typed: TypedGraph, report: PlanReport, fl
 
 def _memory_lines(plan: MemoryPlan, graphs: dict[str, GraphInfo]) -> tuple[MemoryLine, ...]:
     """The plan's parts, with what the builders reported."""
-    built: dict[str, int] = {"KV cache": next(part.bytes for part in plan.parts if part.name == "KV cache")}
+    built = {"KV cache": _cache_bytes(graphs["gpt"], plan.limits.max_batch)}
     activations = []
     for name, graph in graphs.items():
         if graph.plan is None:
@@ -344,6 +345,13 @@ def _memory_lines(plan: MemoryPlan, graphs: dict[str, GraphInfo]) -> tuple[Memor
             activations += [profile.activation_bytes for profile in graph.plan.profiles]
     built["activations"] = max(activations)
     return tuple(MemoryLine(part.name, part.bytes, built.get(part.name), part.resident) for part in plan.parts)
+
+
+def _cache_bytes(gpt: GraphInfo, rows: int) -> int:
+    """Of the caches that the built graph takes, for `rows` sequences."""
+    caches = [item for item in gpt.inputs if re.fullmatch(r"[kv]_\d+", item.name)]
+    sizes = (math.prod(int(size) for size in item.shape[1:]) * np.dtype(item.dtype).itemsize for item in caches)
+    return rows * sum(sizes)
 
 
 def _target(build: GpuBuild, cuda: str | None) -> Target:

@@ -9,11 +9,9 @@ from pathlib import Path
 from trt_tts.errors import BuildError
 
 from .calibration_data import Calibration
-from .checkpoint import Checkpoint
 from .half_simulation import write_simulation
 from .precision_map import PrecisionMap
-from .quality import Agreement, agreement
-from .samples import Spoken
+from .quality import Agreement, Judge
 from .typed_graph import TypedGraph, TypeRequest, write_typed
 
 LEAST_TOP1 = 0.955
@@ -25,12 +23,11 @@ MOST_KEPT = 0.5
 
 
 def type_for_int8(
-    checkpoint: Checkpoint,
+    judge: Judge,
     source: Path,
     folder: Path,
     request: TypeRequest,
     ranges: dict[str, float],
-    spoken: list[Spoken],
     progress: Callable[[str], None],
 ) -> tuple[TypedGraph, Agreement]:
     """Type `gpt` with as many linears in INT8 as the gate allows.
@@ -39,12 +36,11 @@ def type_for_int8(
     try, later a quarter more. What the user's precision map says is kept.
 
     Args:
-        checkpoint: for the final norm and the heads.
+        judge: of the FP32 graph, on other sentences than those of the calibration.
         source: the FP32 graph.
         folder: where the typed graph goes.
         request: how to type; with a calibration.
         ranges: as `to_half` takes them.
-        spoken: sentences to judge on, others than those of the calibration.
         progress: called with a line before each try.
 
     Raises:
@@ -57,7 +53,7 @@ def type_for_int8(
         rules = PrecisionMap((*((node, "fp16") for node in ranked[:kept]), *request.rules.rules))
         progress(f"typing gpt, {kept} of {len(ranked)} calibrated linears kept in FP16")
         typed = write_typed("gpt", source, folder, replace(request, rules=rules), ranges)
-        found = agreement(checkpoint, source, write_simulation(typed.file, folder / "gpt-judged.onnx"), spoken)
+        found = judge.agreement(write_simulation(typed.file, folder / "gpt-judged.onnx"))
         if passes(found):
             return typed, found
         tried.append(f"{kept} kept: top-1 {found.top1:.1%}, KL {found.kl:.4f}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -61,43 +61,45 @@ class PlanRunner:
         Raises:
             BuildError: TensorRT refuses a shape or fails.
         """
-        index = self._profiles.index(case.profile)
-        if not self._context.set_optimization_profile_async(index, self._stream.ptr):
-            raise BuildError(f"profile {case.profile} of {case.graph} cannot be selected")
-        self._stream.synchronize()
-        try:
-            return self._run(case)
-        except self._cuda_error as error:
-            raise BuildError(f"CUDA fails in {case.graph}, {case.profile}: {error}. Close other programs") from error
-
-    def _run(self, case: Case) -> tuple[Feed, ...]:
-        caches = self._fill_caches(case)
-        try:
+        with self._prepared(case) as caches:
             found = tuple(self._call(call, caches) for call in case.calls)
             if caches:
                 rows = [buffer.numpy()[:, :, case.written].astype(np.float32) for buffer in caches.values()]
                 found[-1][WRITTEN] = np.stack(rows)
             return found
-        finally:
-            for buffer in caches.values():
-                buffer.free()
 
     def seconds(self, case: Case, repeats: int = 20) -> float:
         """Median time of a case's first call on the GPU, transfers apart. Errors as `execute`."""
         times = []
-        for _ in range(repeats):
-            self.execute(replace(case, calls=case.calls[:1]))
-            times.append(self._last_seconds)
+        with self._prepared(case) as caches:
+            for _ in range(repeats):
+                self._call(case.calls[0], caches)
+                times.append(self._last_seconds)
         return float(np.median(times))
 
-    def _fill_caches(self, case: Case) -> dict[str, Any]:
+    @contextmanager
+    def _prepared(self, case: Case) -> Iterator[dict[str, Any]]:
+        """Select the case's profile and yield its filled caches, by input."""
+        index = self._profiles.index(case.profile)
+        if not self._context.set_optimization_profile_async(index, self._stream.ptr):
+            raise BuildError(f"profile {case.profile} of {case.graph} cannot be selected")
+        self._stream.synchronize()
+        caches: dict[str, Any] = {}
+        try:
+            self._fill_caches(case, caches)
+            yield caches
+        except self._cuda_error as error:
+            raise BuildError(f"CUDA fails in {case.graph}, {case.profile}: {error}. Close other programs") from error
+        finally:
+            for buffer in caches.values():
+                buffer.free()
+
+    def _fill_caches(self, case: Case, caches: dict[str, Any]) -> None:
         rows = len(case.calls[0].get("start", ()))
         heads, width = self._sizes.num_attention_heads, self._sizes.head_dim
-        caches = {}
         for i, name in enumerate(name for name in self._inputs if _CACHE.fullmatch(name)):
             values = case.cache(i, rows, heads, self._capacity, width).astype(self._dtype(name))
             caches[name] = self._upload(values)
-        return caches
 
     def _call(self, feed: Feed, caches: dict[str, Any]) -> Feed:
         buffers = {name: self._upload(value.astype(self._dtype(name))) for name, value in feed.items()}
@@ -142,11 +144,3 @@ class PlanRunner:
         """Free the plan's memory."""
         self._context = self._engine = self._runtime = None
         self._stream.free()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,47 +33,54 @@ class Agreement:
     positions: int
 
 
-def agreement(checkpoint: Checkpoint, exact: Path, tested: Path, spoken: list[Spoken]) -> Agreement:
-    """Compare `tested`, a simulation as `write_simulation` makes it, with the FP32 graph `exact` at every step."""
-    same, divergence, noise, power, count = 0, 0.0, [], [], 0
-    found = zip(_hidden(checkpoint, exact, spoken), _hidden(checkpoint, tested, spoken), strict=True)
-    for wanted, value in found:
-        first, second = _log_probabilities(checkpoint, wanted), _log_probabilities(checkpoint, value)
-        same += int((first.argmax(-1) == second.argmax(-1)).sum())
-        divergence += float((np.exp(first) * (first - second)).sum())
-        count += first.shape[0] * first.shape[1]
-        power.append(wanted)
-        noise.append(value)
-    snr = snr_db(np.concatenate(power), np.concatenate(noise))
-    return Agreement(same / count, divergence / count, round(snr, 1), count // checkpoint.config.gpt.num_vq)
+class Judge:
+    """The FP32 graph's answers on some sentences, to hold typed graphs against."""
+
+    def __init__(self, checkpoint: Checkpoint, exact: Path, spoken: list[Spoken]) -> None:
+        embed, self.gpt = checkpoint.tensors["embed"], checkpoint.config.gpt
+        self.heads = np.stack([embed[f"head_code.{i}.weight"] for i in range(self.gpt.num_vq)])
+        self.norm = checkpoint.tensors["gpt"]["norm.weight"]
+        self.spoken = spoken
+        self.wanted = list(self.hidden(exact))
+
+    def agreement(self, tested: Path) -> Agreement:
+        """Compare `tested`, a simulation as `write_simulation` makes it, at every step."""
+        same, divergence, count = 0, 0.0, 0
+        found = list(self.hidden(tested))
+        for wanted, value in zip(self.wanted, found, strict=True):
+            first, second = self.log_probabilities(wanted), self.log_probabilities(value)
+            same += int((first.argmax(-1) == second.argmax(-1)).sum())
+            divergence += float((np.exp(first) * (first - second)).sum())
+            count += first.shape[0] * first.shape[1]
+        snr = snr_db(np.concatenate(self.wanted), np.concatenate(found))
+        return Agreement(same / count, divergence / count, round(snr, 1), count // self.gpt.num_vq)
+
+    def hidden(self, file: Path) -> Iterator[npt.NDArray[np.float32]]:
+        """Normed hidden states of the positions that predict codes, float32 [T, E], per sentence."""
+        session, residual = _expose_residual(file)
+        for item in self.spoken:
+            feed = forced_feed(item, self.gpt.num_attention_heads, self.gpt.num_hidden_layers)
+            (x,) = session.run([residual], feed)
+            x = x[0, len(item.embedded) - 1 :]
+            yield x / np.sqrt(np.square(x).mean(-1, keepdims=True) + self.gpt.rms_norm_eps) * self.norm
+
+    def log_probabilities(self, hidden: npt.NDArray[Any]) -> F64:
+        """[T, E] -> [T, codebooks, codes]."""
+        logits = np.einsum("te,qve->tqv", hidden, self.heads).astype(np.float64)
+        logits -= logits.max(-1, keepdims=True)
+        normalised: F64 = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+        return normalised
 
 
-def _hidden(checkpoint: Checkpoint, file: Path, spoken: list[Spoken]) -> Iterator[npt.NDArray[np.float32]]:
-    """Normed hidden states of the positions that predict codes, float32 [T, E], per sentence."""
-    gpt = checkpoint.config.gpt
-    weight = checkpoint.tensors["gpt"]["norm.weight"]
+def _expose_residual(file: Path) -> tuple[Any, str]:
+    """A session that gives the residual stream after the last layer, and that tensor's name."""
     model = onnx.load(file, load_external_data=False)
     residual = next(node.input[0] for node in model.graph.node if node.op_type == "GatherElements")
     del model.graph.output[:]
     model.graph.output.append(onnx.helper.make_tensor_value_info(residual, onnx.TensorProto.FLOAT, None))
-    with tempfile.NamedTemporaryFile(suffix=".onnx", dir=file.parent, delete=False) as handle:
-        exposed = Path(handle.name)
+    exposed = file.with_name(f"{file.stem}.residual.onnx")
     try:
         onnx.save(model, exposed)
-        session = open_session(exposed, usable_threads())
+        return open_session(exposed, usable_threads()), residual
     finally:
-        exposed.unlink()
-    for item in spoken:
-        (x,) = session.run([residual], forced_feed(item, gpt.num_attention_heads, gpt.num_hidden_layers))
-        x = x[0, len(item.embedded) - 1 :]
-        yield x / np.sqrt(np.square(x).mean(-1, keepdims=True) + gpt.rms_norm_eps) * weight
-
-
-def _log_probabilities(checkpoint: Checkpoint, hidden: npt.NDArray[Any]) -> F64:
-    """[T, codebooks, codes]."""
-    embed, gpt = checkpoint.tensors["embed"], checkpoint.config.gpt
-    heads = np.stack([embed[f"head_code.{i}.weight"] for i in range(gpt.num_vq)])
-    logits = np.einsum("te,qve->tqv", hidden, heads).astype(np.float64)
-    logits -= logits.max(-1, keepdims=True)
-    normalised: F64 = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    return normalised
+        exposed.unlink(missing_ok=True)

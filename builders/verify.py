@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,7 +52,7 @@ def _run(folder: Path, manifest: Manifest, flavour: Flavour, progress: Progress)
             continue
         profiles = tuple(profile.name for profile in graph.plan.profiles)
         runner = PlanRunner(flavour, folder / graph.files[0], profiles, manifest.config.gpt, manifest.limits.capacity)
-        with runner:
+        with closing(runner):
             own = [case for case in cases if case.graph == name]
             if not own:
                 raise EngineSetError(f"{folder} holds no self-test of {name}. Build it again with this version")

@@ -50,9 +50,9 @@ def fake_builds(tiny_set, monkeypatch):
 
 
 def run(target, times):
-    return build_fastest(
-        None, target, BUILD, False, lambda stage: None, lambda folder, manifest, flavour: times[manifest.precision]
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(auto_precision, "time_set", lambda folder, manifest, flavour: times[manifest.precision])
+        return build_fastest(None, target, BUILD, False, lambda stage: None)
 
 
 @pytest.mark.parametrize(
