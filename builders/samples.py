@@ -61,7 +61,7 @@ def speak_samples(checkpoint: Checkpoint, tables: Path, gpt: Path, most: int = F
     Raises:
         ExportError: no sentence could be spoken, or the numbers are not finite.
     """
-    spoken, _ = speak(checkpoint, tables, gpt, TEXTS, STEPS, seed=0, most=most)
+    spoken, _ = speak(checkpoint, tables, gpt, TEXTS, STEPS, seed=0, most=most, rows=most)
     if not spoken:
         raise ExportError("this voice can speak none of the sample sentences, so its number ranges are unknown")
     return spoken
@@ -74,9 +74,10 @@ def speak(
     texts: Sequence[str],
     steps: int,
     seed: int,
-    most: int | None = None,
+    most: int,
+    rows: int,
 ) -> tuple[list[Spoken], int]:
-    """Speak texts in one batch, in FP32.
+    """Speak texts in FP32, `rows` at a time.
 
     Args:
         checkpoint: whose config to use.
@@ -86,6 +87,7 @@ def speak(
         steps: the most for each.
         seed: of the first text, the next ones follow.
         most: texts to speak at most.
+        rows: texts to speak at a time.
 
     Returns:
         What was spoken, and how many texts could not be.
@@ -96,11 +98,11 @@ def speak(
     sizes = checkpoint.config.gpt
     capacity = min(1024, sizes.max_position_embeddings)
     frontend = Frontend(tables, sizes, capacity, checkpoint.prompt, checkpoint.alphabet)
-    requests, refused = _requests(frontend, texts, steps, seed, most or len(texts))
+    requests, refused = _requests(frontend, texts, steps, seed, most)
     if not requests:
         return [], refused
-    runner = GptRunner(open_session(gpt, usable_threads()), sizes, len(requests), capacity, CHUNK)
-    results = dict(generate(runner, requests, len(requests)))
+    runner = GptRunner(open_session(gpt, usable_threads()), sizes, rows, capacity, CHUNK)
+    results = dict(generate(runner, requests, rows))
     if any(item.failed or not len(item.codes) for item in results.values()):
         raise ExportError("the checkpoint's own numbers are not finite in FP32. Check its files")
     return [Spoken(item.embedded, results[i].codes, results[i].hidden) for i, item in enumerate(requests)], refused

@@ -23,7 +23,7 @@ from trt_tts.cpu.threads import usable_threads
 from trt_tts.errors import UsageError
 
 from .dataset import FEWEST, Dataset
-from .error import LinearInput
+from .linear_input import LinearInput
 
 METHODS = ("percentile", "max", "entropy")
 PERCENT = 99.99
@@ -109,15 +109,9 @@ def _speak(
 ) -> tuple[list[Spoken], int]:
     texts = list(dataset.texts)
     random.Random(request.seed).shuffle(texts)
-    spoken: list[Spoken] = []
-    skipped = 0
-    while texts and len(spoken) < request.samples:
-        progress(f"speaking in FP32 {len(spoken)}/{request.samples}")
-        count = min(BATCH, request.samples - len(spoken))
-        batch, texts = texts[:count], texts[count:]
-        found, refused = speak(checkpoint, folder, folder / "gpt.onnx", batch, STEPS, request.seed + len(spoken))
-        spoken += found
-        skipped += refused
+    progress(f"speaking {request.samples} sentences in FP32")
+    gpt, most = folder / "gpt.onnx", request.samples
+    spoken, skipped = speak(checkpoint, folder, gpt, texts, STEPS, request.seed, most, rows=BATCH)
     if len(spoken) < FEWEST:
         raise UsageError(
             f"this voice can speak only {len(spoken)} of the texts in {dataset.source}; at least {FEWEST} are needed. "
