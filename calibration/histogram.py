@@ -55,9 +55,9 @@ class Histogram:
         return min(best * width, self.largest) if best else self.largest
 
     def clipped(self, threshold: float) -> float:
-        """Share of the values beyond `threshold`."""
-        place = int(np.ceil(threshold / self.range * BINS)) if self.range else BINS
-        return float(self.counts[place:].sum() / max(int(self.counts.sum()), 1))
+        """Share of the values beyond `threshold`, to the width of a bin: those of its own bin count as within."""
+        own = int(threshold / self.range * BINS) if self.range else BINS
+        return float(self.counts[own + 1 :].sum() / max(int(self.counts.sum()), 1))
 
     def _divergence(self, stop: int) -> float:
         kept = self.counts[:stop].astype(np.float64)

@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
+import hypothesis
 import onnx
 import pytest
 
@@ -21,6 +22,11 @@ from trt_tts.demo import demo_checkpoint
 from trt_tts.flavour import load_flavour
 
 REFERENCE = Path(__file__).parent / "reference"
+
+# CI repeats the same examples, so that it judges the change; runs by hand go on searching.
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("search", deadline=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("TRT_TTS_CI") else "search")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -37,7 +37,7 @@ def test_rounds_as_half_does(product):
     assert (found == expected).mean() > 0.995, "ties apart"
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.lists(st.floats(2.0**-10, 60, width=32), min_size=1, max_size=20))
 def test_ties_are_off_by_one_place_at_most(product, values):
     model, simulation = product

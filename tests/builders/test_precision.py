@@ -249,7 +249,7 @@ def test_input_and_result_of_a_linear_share_the_scaling(tmp_path, peak, weight, 
 MAGNITUDE = st.floats(-3, 8).map(lambda exponent: 10.0**exponent)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(x=MAGNITUDE, w=st.floats(-3, 4).map(lambda exponent: 10.0**exponent))
 def test_any_linear(tmp_path_factory, x, w):
     assume(x * w >= 1e-3)  # FP16 has few bits for less, and no guard against it
@@ -257,7 +257,7 @@ def test_any_linear(tmp_path_factory, x, w):
     require_scaled_product(file, {"x": scaled(RANDOM.standard_normal((5, 24)), x)}, "p/MatMul")
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(x=MAGNITUDE)
 def test_any_product_with_the_constant_on_the_left(tmp_path_factory, x):
     weight = scaled(RANDOM.standard_normal((6, 24)), 3)
@@ -266,7 +266,7 @@ def test_any_product_with_the_constant_on_the_left(tmp_path_factory, x):
     require_scaled_product(file, {"x": scaled(RANDOM.standard_normal((24, 5)), x)}, "p/MatMul")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(x=MAGNITUDE, z=MAGNITUDE)
 def test_any_product_of_two_activations(tmp_path_factory, x, z):
     assume(x * z >= 1e-3)
@@ -276,7 +276,7 @@ def test_any_product_of_two_activations(tmp_path_factory, x, z):
     require_scaled_product(file, feed, "p/MatMul")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(x=MAGNITUDE, bias=MAGNITUDE)
 def test_any_gemm_with_a_bias(tmp_path_factory, x, bias):
     constants = {"w": scaled(RANDOM.standard_normal((6, 24)), 2), "c": scaled(RANDOM.standard_normal(6), bias)}
@@ -287,7 +287,7 @@ def test_any_gemm_with_a_bias(tmp_path_factory, x, bias):
     require_scaled_product(file, {"x": scaled(RANDOM.standard_normal((5, 24)), x)}, "p/Gemm")
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(x=MAGNITUDE, bias=MAGNITUDE)
 def test_any_convolution_with_a_bias(tmp_path_factory, x, bias):
     constants = {"w": scaled(RANDOM.standard_normal((6, 4, 3)), 2), "c": scaled(RANDOM.standard_normal(6), bias)}

@@ -63,7 +63,7 @@ def levels_of(weight):
     return np.rint(np.float64(weight) / np.float64(steps)), steps
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(npst.arrays(np.float32, npst.array_shapes(min_dims=2, max_dims=2, max_side=12), elements=FINE), st.data())
 def test_weights_lie_within_half_a_step(weight, data):
     weight = weight * np.float32(10.0 ** data.draw(st.integers(-6, 2)))
@@ -184,7 +184,7 @@ def test_outermost_scales_are_kept(typed, scale):
     assert constants_of(model)[named(model)[f"{FIRST}.q"].input[1]] == scale
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(weight=npst.arrays(np.float32, (6, 3), elements=FINE), rows=npst.arrays(np.float32, (2, 6), elements=FINE))
 def test_activations_within_the_scale_are_off_by_half_a_step_at_most(tmp_path_factory, weight, rows):
     scale = max(float(np.abs(rows).max() / 127), SMALLEST_NORMAL)

@@ -46,7 +46,7 @@ def negation(tmp_path_factory):
     return negated(tmp_path_factory.mktemp("negation"))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     rows=st.lists(st.lists(st.floats(-(2.0**99), 2.0**99, width=32), min_size=1, max_size=5), min_size=1, max_size=4)
 )

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -18,7 +18,6 @@ def filled(*parts):
     return histogram
 
 
-@settings(deadline=None)
 @given(PARTS)
 def test_nothing_is_lost_and_memory_stays_fixed(parts):
     histogram = filled(*parts)
@@ -27,7 +26,6 @@ def test_nothing_is_lost_and_memory_stays_fixed(parts):
     assert histogram.largest == max(float(np.abs(part).max()) for part in parts)
 
 
-@settings(deadline=None)
 @given(PARTS, st.floats(1, 100))
 def test_percentiles_are_those_of_all_values_to_a_bin(parts, percent):
     histogram = filled(*parts)
@@ -36,13 +34,24 @@ def test_percentiles_are_those_of_all_values_to_a_bin(parts, percent):
     assert histogram.percentile(percent) == pytest.approx(exact, abs=2 * histogram.range / BINS + 1e-30)
 
 
-@settings(deadline=None)
 @given(PARTS)
 def test_thresholds_never_exceed_the_largest_value(parts):
     histogram = filled(*parts)
     assert 0 <= histogram.entropy() <= histogram.largest
     assert histogram.percentile(100) <= histogram.largest
     assert histogram.clipped(histogram.largest) == 0
+
+
+@given(PARTS, st.floats(0, 1))
+def test_clipped_counts_what_lies_beyond_to_a_bin(parts, share):
+    histogram = filled(*parts)
+    threshold, bin_width = share * histogram.largest, histogram.range / BINS
+    sizes = np.abs(np.concatenate(parts).astype(np.float64))
+    assert (sizes > threshold + bin_width).mean() <= histogram.clipped(threshold) <= (sizes > threshold).mean()
+
+
+def test_a_value_on_the_edge_of_a_bin_is_not_beyond_itself():
+    assert filled(np.float32([1]), np.float32([3])).clipped(3.0) == 0
 
 
 def test_entropy_cuts_a_far_outlier_and_keeps_a_flat_range():

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trt_tts.cpu.kv_cache import KeyValueCache
@@ -34,7 +34,6 @@ def content(cache, row):
     return [view[0].copy() for _, view in cache.blocks(row, 1)]
 
 
-@settings(deadline=None)
 @given(
     rows=st.integers(1, 4),
     capacity=st.integers(1, 700),

@@ -230,7 +230,7 @@ def test_no_character_that_holds_a_digit_vanishes(tokenizer):
 
 @both
 @either_way
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS)
 def test_any_text_is_an_error_or_has_no_forbidden_id(tokenizer, normalize, text):
     clean = cleaned(text, tokenizer, normalize)
@@ -239,7 +239,7 @@ def test_any_text_is_an_error_or_has_no_forbidden_id(tokenizer, normalize, text)
 
 
 @both
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS)
 @example("a [[deep]]")
 @example("a ﹇deep﹈")
