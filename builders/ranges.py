@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from trt_tts.cpu.session import open_session
-from trt_tts.cpu.threads import usable_threads
+from .edited_session import load_structure, open_edited, set_outputs
 
 Feed = dict[str, npt.NDArray[Any]]
 _FLOAT = onnx.TensorProto.FLOAT
@@ -28,24 +27,22 @@ def record(file: Path, feeds: Iterable[Feed]) -> dict[str, float]:
     Returns:
         Tensor name -> largest magnitude; infinite where a value is not finite.
     """
-    model = onnx.load(file, load_external_data=False)
+    model = load_structure(file)
     names = _float_tensors(model)
-    outputs = []
     for name in names:
         model.graph.node.append(onnx.helper.make_node("Abs", [name], [f"abs of {name}"]))
         # ReduceMax drops NaN, which a sum keeps.
         for operator, prefix in (("ReduceMax", _LARGEST), ("ReduceSum", _SUM)):
             node = onnx.helper.make_node(operator, [f"abs of {name}"], [prefix + name], keepdims=0)
             model.graph.node.append(node)
-            outputs.append(onnx.helper.make_tensor_value_info(prefix + name, _FLOAT, []))
-    del model.graph.output[:]
-    model.graph.output.extend(outputs)
-    instrumented = file.with_name(f"{file.stem}.ranges.onnx")
-    onnx.save(model, instrumented)
-    try:
-        return _run(instrumented, names, feeds)
-    finally:
-        instrumented.unlink()
+    outputs = [kind + name for kind in (_LARGEST, _SUM) for name in names]
+    set_outputs(model, outputs)
+    session = open_edited(model, file)
+    largest = np.zeros(len(names))
+    for feed in feeds:
+        found, sums = np.split(np.array(session.run(outputs, feed)), 2)
+        largest = np.maximum(largest, np.where(np.isnan(sums) | np.isinf(found), np.inf, found))
+    return dict(zip(names, largest.tolist(), strict=True))
 
 
 def _float_tensors(model: onnx.ModelProto) -> list[str]:
@@ -53,13 +50,3 @@ def _float_tensors(model: onnx.ModelProto) -> list[str]:
     graph = onnx.shape_inference.infer_shapes(model).graph
     values = (*graph.input, *graph.value_info, *graph.output)
     return sorted({value.name for value in values if value.type.tensor_type.elem_type == _FLOAT})
-
-
-def _run(file: Path, names: list[str], feeds: Iterable[Feed]) -> dict[str, float]:
-    session = open_session(file, usable_threads())
-    largest = np.zeros(len(names))
-    for feed in feeds:
-        values = np.array(session.run([kind + name for kind in (_LARGEST, _SUM) for name in names], feed))
-        found, sums = np.split(values, 2)
-        largest = np.maximum(largest, np.where(np.isnan(sums) | np.isinf(found), np.inf, found))
-    return dict(zip(names, largest.tolist(), strict=True))

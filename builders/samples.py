@@ -1,10 +1,11 @@
-"""A few sentences spoken by the FP32 graphs: real inputs for the range guard and for the self-test."""
+"""Sentences spoken by a graph: real inputs for the range guard, the self-test, calibration and the gates."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from trt_tts.cpu.threads import usable_threads
 from trt_tts.errors import CapacityError, ExportError, TextError
 from trt_tts.frontend import Frontend
 from trt_tts.generation import Request, generate
-from trt_tts.model_config import MAX_CANDIDATES, PENALTY_WINDOW
+from trt_tts.model_config import MAX_CANDIDATES, PENALTY_WINDOW, ModelConfig
 from trt_tts.options import SynthesisOptions
 
 from .checkpoint import Checkpoint
@@ -36,17 +37,44 @@ TEXTS = (
     "四是四，十是十，十四是十四，四十是四十。",
     "今天天气很好，我们去公园散步吧。",
     "请问，去火车站怎么走？",
+    "他每天早上七点起床，然后去上班。",
+    "这本书我已经看完了，你要不要看？",
+    "the price of the ticket went up again this year",
+    "did anyone call while i was out",
+    "我们明天下午三点开会，别迟到。",
+    "外面下雨了，记得带伞。",
+    "the old man told us a story about the sea",
+    "after the storm the sky was clear and the air was cold",
+    "妹妹喜欢画画，也喜欢唱歌。",
 )
+"""No corpus of `trt_tts.calibration` holds any of these: they judge what was calibrated."""
 FEW_TEXTS = 4
 STEPS = 96
 CHUNK = 128
 _GREEDY = (0.3, 0.7, 20.0, 1.05)
 
 
+class Described(Protocol):
+    """What a checkpoint and a set's manifest both tell of a voice."""
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's sizes."""
+
+    @property
+    def prompt(self) -> str | None:
+        """Prompt template, where the voice needs another than the published one."""
+
+    @property
+    def alphabet(self) -> str | None:
+        """The characters the voice was trained on, where its tokenizer knows more."""
+
+
 @dataclass(frozen=True, eq=False)
 class Spoken:
     """One sentence."""
 
+    text: str
     embedded: F32
     """Prompt rows, float32 [S, E]."""
     codes: I32
@@ -68,7 +96,7 @@ def speak_samples(checkpoint: Checkpoint, tables: Path, gpt: Path, most: int = F
 
 
 def speak(
-    checkpoint: Checkpoint,
+    voice: Described,
     tables: Path,
     gpt: Path,
     texts: Sequence[str],
@@ -77,12 +105,12 @@ def speak(
     most: int,
     rows: int,
 ) -> tuple[list[Spoken], int]:
-    """Speak texts in FP32, `rows` at a time.
+    """Speak texts, `rows` at a time and with the voices in turn.
 
     Args:
-        checkpoint: whose config to use.
+        voice: its sizes and prompt.
         tables: folder with tokenizer, voices and text embedding.
-        gpt: the FP32 `gpt` graph, of either form.
+        gpt: a `gpt` graph of either form, with FP32 inputs and outputs.
         texts: what to say; what the voice cannot speak is left out.
         steps: the most for each.
         seed: of the first text, the next ones follow.
@@ -95,31 +123,37 @@ def speak(
     Raises:
         ExportError: the numbers are not finite.
     """
-    sizes = checkpoint.config.gpt
+    sizes = voice.config.gpt
     capacity = min(1024, sizes.max_position_embeddings)
-    frontend = Frontend(tables, sizes, capacity, checkpoint.prompt, checkpoint.alphabet)
-    requests, refused = _requests(frontend, texts, steps, seed, most)
-    if not requests:
+    frontend = Frontend(tables, sizes, capacity, voice.prompt, voice.alphabet)
+    kept, refused = _requests(frontend, texts, steps, seed, most)
+    if not kept:
         return [], refused
+    requests = [request for _, request in kept]
     runner = GptRunner(open_session(gpt, usable_threads()), sizes, rows, capacity, CHUNK)
     results = dict(generate(runner, requests, rows))
     if any(item.failed or not len(item.codes) for item in results.values()):
-        raise ExportError("the checkpoint's own numbers are not finite in FP32. Check its files")
-    return [Spoken(item.embedded, results[i].codes, results[i].hidden) for i, item in enumerate(requests)], refused
+        raise ExportError(f"the numbers of {gpt.stem} are not finite. Check the checkpoint's files")
+    spoken = [Spoken(texts[i], item.embedded, results[n].codes, results[n].hidden) for n, (i, item) in enumerate(kept)]
+    return spoken, refused
 
 
-def _requests(frontend: Frontend, texts: Sequence[str], steps: int, seed: int, most: int) -> tuple[list[Request], int]:
-    options = SynthesisOptions(voice=frontend.any_voice(), max_steps=steps, min_steps=min(8, steps))
-    requests: list[Request] = []
+def _requests(
+    frontend: Frontend, texts: Sequence[str], steps: int, seed: int, most: int
+) -> tuple[list[tuple[int, Request]], int]:
+    """(index of the text, request), and how many texts before the last of these cannot be spoken."""
+    kept: list[tuple[int, Request]] = []
     refused = 0
-    for text in texts:
-        if len(requests) == most:
+    for i, text in enumerate(texts):
+        if len(kept) == most:
             break
+        voice = frontend.voice_in_turn(len(kept))
+        options = SynthesisOptions(voice=voice, max_steps=steps, min_steps=min(8, steps))
         try:
-            requests.append(frontend.request(frontend.clean(text, normalize=True), options, seed + len(requests)))
+            kept.append((i, frontend.request(frontend.clean(text, normalize=True), options, seed + len(kept))))
         except (TextError, CapacityError):
             refused += 1
-    return requests, refused
+    return kept, refused
 
 
 def forced_feed(spoken: Spoken, heads: int, layers: int) -> Feed:
@@ -151,9 +185,9 @@ def sampler_feed(rows: int, books: int) -> Feed:
     }
 
 
-def feeds_of(graph: str, checkpoint: Checkpoint, spoken: list[Spoken], wavs: list[F32]) -> list[Feed]:
+def feeds_of(graph: str, voice: Described, spoken: list[Spoken], wavs: list[F32]) -> list[Feed]:
     """Inputs of an FP32 graph that stand for real use, one per sentence. `wavs` are float32 [1, samples]."""
-    gpt = checkpoint.config.gpt
+    gpt = voice.config.gpt
     if graph == "gpt":
         return [forced_feed(item, gpt.num_attention_heads, gpt.num_hidden_layers) for item in spoken]
     if graph == "codec":

@@ -65,6 +65,13 @@ class Frontend:
             return self.book.default()
         return Voice.from_vector(np.ones(self.sizes.hidden_size))
 
+    def voice_in_turn(self, index: int) -> Voice:
+        """One of the named voices, else a random one, else `any_voice`: a fixed function of `index`."""
+        named = list(self.book.voices.values())
+        if named:
+            return named[index % len(named)]
+        return self.book.random(index) if self.book.statistics else self.any_voice()
+
     def _room(self, prompt: int, least: int) -> int:
         if self.capacity - prompt < least:
             raise CapacityError(
