@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ from trt_tts.errors import UsageError
 from trt_tts.files import new_file, read_json
 
 from .checkpoint import Checkpoint
+from .smoothing import Factors
 
 DEFAULT_FILE = Path("calibration.json")
-CALIBRATION_VERSION = 1
+CALIBRATION_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,20 @@ class Calibration:
     """Linear of the `gpt` graph, by node name -> scale of its input: the value that 127 stands for, divided by 127."""
     errors: dict[str, float]
     """Linear -> power of its result's INT8 error over the power of the result, on some of the calibration's rows."""
+    smoothing: Factors = field(default_factory=dict)
+    """The linears that are smoothed; their scales are those of the smoothed inputs."""
+    sensitivity: dict[str, float] = field(default_factory=dict)
+    """Linear -> divergence of the code distributions from FP32's, in nats, with this linear alone in INT8; empty where
+    it was not measured."""
     dataset: str = ""
     """Where the texts came from."""
     dataset_sha256: str = ""
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        smoothed = f"{len(self.smoothing)} of {len(self.scales)} linears smoothed" if self.smoothing else "not smoothed"
+        return f"calibrated by {self.method}, {smoothed}, on {self.dataset or 'unnamed texts'}"
 
     def save(self, file: Path) -> None:
         """Write as JSON; a file that is there is replaced."""
@@ -56,12 +68,14 @@ def load_calibration(file: Path, checkpoint: Checkpoint) -> Calibration:
         )
     try:
         calibration = Calibration(
-            str(data["method"]),
-            dict(data["checkpoint"]),
-            _scales(data["scales"]),
-            {name: float(data["errors"][name]) for name in data["scales"]},
-            str(data.get("dataset", "")),
-            str(data.get("dataset_sha256", "")),
+            method=str(data["method"]),
+            checkpoint=dict(data["checkpoint"]),
+            scales=_scales(data["scales"]),
+            errors={name: float(data["errors"][name]) for name in data["scales"]},
+            smoothing={str(name): tuple(map(float, values)) for name, values in data["smoothing"].items()},
+            sensitivity={str(name): float(value) for name, value in data["sensitivity"].items()},
+            dataset=str(data["dataset"]),
+            dataset_sha256=str(data["dataset_sha256"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise UsageError(f"{file} is no calibration file ({error}). Calibrate anew") from error

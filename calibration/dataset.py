@@ -32,7 +32,7 @@ class Dataset:
         return hashlib.sha256("\n".join(self.texts).encode()).hexdigest()
 
 
-def load_dataset(name: str, checkpoint: Path) -> Dataset:
+def load_dataset(name: str, checkpoint: Path, fewest: int = FEWEST) -> Dataset:
     """Read texts.
 
     Args:
@@ -40,6 +40,7 @@ def load_dataset(name: str, checkpoint: Path) -> Dataset:
             id|...|text) file in UTF-8, or "default": the texts that belong to the checkpoint, else the corpora that
             come with the program.
         checkpoint: the checkpoint's folder.
+        fewest: distinct texts that are enough.
 
     Raises:
         UsageError: nothing is there, a file is malformed or not UTF-8, or the texts are too few or all alike.
@@ -54,9 +55,9 @@ def load_dataset(name: str, checkpoint: Path) -> Dataset:
     if not files:
         raise UsageError(f"the dataset {path} holds no {', '.join(_SUFFIXES)} file")
     texts = dict.fromkeys(text for file in files for text in _read(file) if text)
-    if len(texts) < FEWEST:
+    if len(texts) < fewest:
         raise UsageError(
-            f"the dataset {path} holds {len(texts)} distinct texts; at least {FEWEST} are needed, hundreds are good"
+            f"the dataset {path} holds {len(texts)} distinct texts; at least {fewest} are needed, hundreds are good"
         )
     return Dataset(str(path), tuple(texts))
 

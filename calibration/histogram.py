@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -72,3 +73,12 @@ class Histogram:
         both = (reference > 0) & (quantized > 0)
         lost = reference[(reference > 0) & (quantized == 0)].sum()
         return float((reference[both] * np.log(reference[both] / quantized[both])).sum() + 40.0 * lost)
+
+
+PERCENT = 99.99
+METHODS: dict[str, Callable[[Histogram], float]] = {
+    "percentile": lambda histogram: histogram.percentile(PERCENT),
+    "max": lambda histogram: histogram.largest,
+    "entropy": Histogram.entropy,
+}
+"""How the magnitude is chosen that INT8 reaches to."""

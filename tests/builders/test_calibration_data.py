@@ -18,6 +18,10 @@ def write(tmp_path, tiny):
             "checkpoint": tiny.hashes,
             "scales": SCALES,
             "errors": dict.fromkeys(SCALES, 0.01),
+            "smoothing": {"layers.0.mlp.down_proj/MatMul": [0.5, 2]},
+            "sensitivity": {},
+            "dataset": "texts",
+            "dataset_sha256": "ab",
         }
         data = {key: value for key, value in (data | changes).items() if value is not None}
         file = tmp_path / "calibration.json"
@@ -37,7 +41,10 @@ def refusal(file, checkpoint):
 def test_file_of_this_checkpoint_is_read(write, tiny):
     found = load_calibration(write(), tiny)
     scales = {name: float(scale) for name, scale in SCALES.items()}
-    assert found == Calibration("entropy", tiny.hashes, scales, dict.fromkeys(SCALES, 0.01))
+    smoothing = {"layers.0.mlp.down_proj/MatMul": (0.5, 2.0)}
+    errors = dict.fromkeys(SCALES, 0.01)
+    assert found == Calibration("entropy", tiny.hashes, scales, errors, smoothing, {}, "texts", "ab")
+    assert found.title == "calibrated by entropy, 1 of 2 linears smoothed, on texts"
     assert all(type(scale) is float for scale in found.scales.values())
 
 
@@ -48,9 +55,9 @@ def test_missing_file_says_how_to_make_one_and_what_needs_none(tmp_path, tiny):
         assert "--precision fp16" in message
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None])
+@pytest.mark.parametrize("version", [0, 1, "2", None])
 def test_other_versions_are_refused(write, tiny, version):
-    assert f"has version {version!r}; this program reads 1" in refusal(write(version=version), tiny)
+    assert f"has version {version!r}; this program reads 2" in refusal(write(version=version), tiny)
 
 
 def test_other_checkpoint_is_refused_and_the_changed_file_is_named(write, tiny, demo):
@@ -88,6 +95,11 @@ def test_json_of_another_kind_is_refused(write, tiny):
         {"scales": {"layers.0": "wide"}},
         {"scales": {"layers.0": [0.5]}},
         {"scales": {"layers.0": 10**400}},
+        {"smoothing": None},
+        {"smoothing": {"layers.0": 3}},
+        {"smoothing": {"layers.0": ["wide"]}},
+        {"sensitivity": [1]},
+        {"sensitivity": {"layers.0": None}},
         {"scales": {"layers.0": 0.0}},
         {"scales": {"layers.0": -0.1}},
         {"scales": {"layers.0": float("nan")}},

@@ -1,0 +1,72 @@
+"""Moves outliers of a linear's input into its weight: channel j of the input is divided by a factor, row j of the
+weight multiplied by it, so that the FP32 result stays what it is and INT8 has less to clip.
+
+Xiao et al., "SmoothQuant" (2023). The division is folded into what computes the input: the norm before q, k, v and
+before gate and up; v's part of the fused projection before o; up's part before down. Every output channel of a linear
+has a weight scale of its own, so that a fold into a linear costs that linear nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from trt_tts.errors import ExportError
+
+from .export import save_model
+
+Factors = dict[str, tuple[float, ...]]
+"""Linear, by node name -> what each of the K channels of its input is divided by."""
+_LINEAR = re.compile(r"(layers\.\d+\.)(self_attn\.qkv_proj|self_attn\.o_proj|mlp\.gate_up_proj|mlp\.down_proj)/MatMul")
+_BEFORE = {
+    "self_attn.qkv_proj": "input_layernorm",
+    "self_attn.o_proj": "self_attn.qkv_proj",
+    "mlp.gate_up_proj": "post_attention_layernorm",
+    "mlp.down_proj": "mlp.gate_up_proj",
+}
+"""Linear -> the layer whose last channels are its input, up to products with what stays as it is."""
+
+
+def write_smoothed(source: Path, factors: Factors, folder: Path) -> Path:
+    """`source`, or where there are factors a copy of it in `folder` with these folded in."""
+    if not factors:
+        return source
+    model = onnx.load(source)
+    smooth(model, factors)
+    return save_model(model, folder, f"{source.stem}-smoothed")
+
+
+def smooth(model: onnx.ModelProto, factors: Factors) -> None:
+    """Fold `factors` into the FP32 `gpt` graph `model`, whose weights are loaded; changes it in place.
+
+    Raises:
+        ExportError: a linear is not there, has another width, or a factor is not positive and finite.
+    """
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    for node, values in factors.items():
+        factor = np.array(values, np.float32)
+        match = _LINEAR.fullmatch(node)
+        own = stored.get(f"{node.removesuffix('/MatMul')}.weight")
+        before = stored.get(f"{match[1]}{_BEFORE[match[2]]}.weight") if match else None
+        if own is None or before is None or own.dims[0] != len(factor):
+            raise ExportError(f"{node} cannot be smoothed by {len(factor)} factors. Calibrate this checkpoint anew")
+        if not (np.isfinite(factor).all() and (factor > 0).all()):
+            raise ExportError(f"{node}: a smoothing factor is not a positive number. Calibrate this checkpoint anew")
+        _change(own, lambda weight, factor=factor: weight * factor[:, None])
+        _change(before, lambda weight, factor=factor: _divide_last(weight, factor))
+
+
+def _divide_last(weight: npt.NDArray[Any], factor: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The last output channels of a weight [K, N], or of a norm's [N], divided."""
+    divided = weight.copy()
+    divided[..., -len(factor) :] /= factor
+    return divided
+
+
+def _change(tensor: onnx.TensorProto, change: Any) -> None:
+    tensor.CopyFrom(onnx.numpy_helper.from_array(change(onnx.numpy_helper.to_array(tensor)), tensor.name))
