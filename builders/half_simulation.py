@@ -31,6 +31,10 @@ def write_simulation(file: Path, target: Path) -> Path:
     model = onnx.shape_inference.infer_shapes(onnx.load(file, load_external_data=False))
     graph = gs.import_onnx(model)
     map_weights(graph, model, file.parent)
+    for node in list(graph.nodes):
+        if node.op == "DequantizeLinear" and isinstance(node.inputs[0], gs.Constant):
+            _dequantize(node)
+    graph.cleanup()
     half = [tensor for tensor in graph.tensors().values() if tensor.dtype == _HALF]
     for node in list(graph.nodes):
         if node.op == "Cast" and node.outputs[0].dtype == _HALF:
@@ -50,6 +54,15 @@ def write_simulation(file: Path, target: Path) -> Path:
                 cache.shape = [*cache.shape[:2], "C", *cache.shape[3:]]
     graph.cleanup().toposort()
     return save_model(gs.export_onnx(graph), target.parent, target.stem)
+
+
+def _dequantize(node: gs.Node) -> None:
+    """A weight as the FP16 numbers it stands for: ONNX Runtime would compute them anew at every call."""
+    levels, steps, output = node.inputs[0].values, node.inputs[1].values, node.outputs[0]
+    weight = gs.Constant(f"{output.name}.half", (levels.astype(np.float32) * steps.astype(np.float32)).astype(_HALF))
+    for consumer in list(output.outputs):
+        consumer.inputs = [weight if item is output else item for item in consumer.inputs]
+    node.outputs.clear()
 
 
 def _widen(graph: gs.Graph, constant: gs.Constant) -> None:

@@ -1,0 +1,72 @@
+"""The gate that quantized builds pass or fail: what is judged, who listens, and the error that names the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from trt_tts.demo import heldout_sentences, is_demo_voice
+from trt_tts.errors import BuildError, UsageError
+from trt_tts.quality import GATES, Quality
+
+from .quality import Judge
+from .reference import Reference
+from .samples import TEXTS, speak
+from .word_errors import Listener, why_nobody_listens
+
+MOST_TEXTS = 25
+STEPS = 192
+ROWS = 8
+_WAY_OUT = {
+    "int8": "Calibrate with more and fitting texts, or build with --precision fp16 (fp32 on the CPU)",
+    "int4": "Build with --precision int8",
+}
+
+
+def judged_texts(hashes: Mapping[str, str]) -> tuple[str, ...]:
+    """What a voice with these file hashes is judged on: held-out sentences of the demo voice, else `samples.TEXTS`."""
+    return tuple(heldout_sentences(MOST_TEXTS)) if is_demo_voice(hashes) else TEXTS
+
+
+def make_judge(reference: Reference, texts: Sequence[str] | None = None) -> Judge:
+    """Let the reference speak up to `MOST_TEXTS` of the texts, those of `judged_texts` without any.
+
+    Raises:
+        UsageError: the voice can speak none of them.
+    """
+    texts = texts or judged_texts(reference.hashes)
+    spoken, _ = speak(reference.voice, reference.tables, reference.gpt, texts, STEPS, 0, MOST_TEXTS, ROWS)
+    if not spoken:
+        raise UsageError(
+            f"this voice can speak none of the {len(texts)} sentences it is judged on. Build with --no-gate, and name "
+            f"sentences that it can speak: trt-tts verify --against fp32 --texts FILE"
+        )
+    return Judge(reference, spoken)
+
+
+def add_words(
+    found: Quality,
+    reference: Reference,
+    tested: Path,
+    progress: Callable[[str], None],
+    sentences: int = MOST_TEXTS,
+    seeds: Sequence[int] = (0,),
+) -> Quality:
+    """`found` with the word error rates of both graphs, or with the reason why there are none."""
+    reason = why_nobody_listens(reference.hashes)
+    if reason is not None:
+        return replace(found, words_note=reason)
+    progress("listening to free-running speech")
+    return replace(found, words=Listener(reference, sentences, seeds).compare(tested), words_note="")
+
+
+def require_quality(found: Quality, precision: str) -> None:
+    """Raises BuildError with every measure that is beyond its limit."""
+    failed = [line for line in GATES[precision].lines(found) if line.passed is False]
+    if failed:
+        listed = "; ".join(f"{line.measure} {line.value}, allowed {line.limit}" for line in failed)
+        raise BuildError(
+            f"{precision} changes this voice too much: {listed}. {_WAY_OUT[precision]}, or keep the set all the same "
+            f"with --no-gate"
+        )
