@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,19 +21,24 @@ from trt_tts.manifest import (
     Target,
 )
 from trt_tts.model_config import ModelConfig
+from trt_tts.quality import Quality
 from trt_tts.selftest import speaks
 from trt_tts.version import __version__
 
 from .checkpoint import Checkpoint
 from .engine_set import bytes_needed, describe_graph, hash_files, write_tables
-from .export import export_graph, save_model
+from .export import export_graph, graph_files, save_model
 from .free_memory import free_memory
+from .gate import add_words, make_judge, require_quality
 from .graphs.registry import GRAPHS
 from .limits import PREFILL_CHUNK, capacity_for, require_limits
 from .quantize import BITS, quantize_linears
+from .reference import Reference
 
 PRECISIONS = ("fp32", *BITS)
 LINEARS_PER_LAYER = 4
+EXACT = "fp32"
+"""Folder of the FP32 `gpt` while a quantized set is built."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class CpuBuild:
     precision: str = "int8"
     max_batch: int = 1
     max_seconds: float | None = None
+    gate: bool = True
+    """Judge a quantized set on speech, and fail where the voice does not survive."""
 
     def __post_init__(self) -> None:
         if self.precision not in PRECISIONS:
@@ -74,6 +82,7 @@ def build_cpu_set(
     Raises:
         UsageError: `target` exists, or a limit cannot be met.
         ExportError: a graph does not compute what the checkpoint computes.
+        BuildError: quantization changes the voice too much.
         TrtTtsError: the disk is too small.
     """
     capacity = capacity_for(checkpoint.config, build.max_seconds)
@@ -85,13 +94,12 @@ def build_cpu_set(
             report = export_graph(entry.make(checkpoint), folder)
             if name == "gpt" and build.precision in BITS:
                 progress(f"quantizing {name} to {build.precision}")
-                model = quantize_linears(onnx.load(folder / f"{name}.onnx"), build.precision)
-                _require_quantized(model, checkpoint.config)
-                save_model(model, folder, name)
+                _quantize(folder, build.precision, checkpoint.config)
             graphs[name] = describe_graph(folder, name, entry.resident, report.error)
             free_memory()
         progress("writing tables and hashes")
         write_tables(checkpoint, folder)
+        quality = _judge(checkpoint, folder, build, progress)
         manifest = Manifest(
             product_version=__version__,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -105,11 +113,37 @@ def build_cpu_set(
             alphabet=checkpoint.alphabet,
             graphs=graphs,
             files=hash_files(folder),
+            quality=quality,
         )
         manifest.save(folder)
         progress("speaking a test")
         _self_test(folder)
     return manifest
+
+
+def _quantize(folder: Path, precision: str, config: ModelConfig) -> None:
+    """Put the quantized `gpt` in the place of the FP32 one, which moves to `EXACT`."""
+    (folder / EXACT).mkdir()
+    for file in graph_files(folder, "gpt"):
+        file.rename(folder / EXACT / file.name)
+    model = quantize_linears(onnx.load(folder / EXACT / "gpt.onnx"), precision)
+    _require_quantized(model, config)
+    save_model(model, folder, "gpt")
+
+
+def _judge(checkpoint: Checkpoint, folder: Path, build: CpuBuild, progress: Callable[[str], None]) -> Quality | None:
+    """What quantization did to the speech; removes the FP32 graph."""
+    if build.precision not in BITS:
+        return None
+    quality = None
+    if build.gate:
+        exact, tested = folder / EXACT / "gpt.onnx", folder / "gpt.onnx"
+        reference = Reference(checkpoint, checkpoint.hashes, folder, exact, folder / "codec.onnx")
+        progress("comparing speech with FP32")
+        quality = add_words(make_judge(reference).measure(tested), reference, tested, progress)
+        require_quality(quality, build.precision)
+    shutil.rmtree(folder / EXACT)
+    return quality
 
 
 def _require_quantized(model: onnx.ModelProto, config: ModelConfig) -> None:

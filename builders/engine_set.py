@@ -56,8 +56,8 @@ def write_tables(checkpoint: Checkpoint, folder: Path) -> None:
 
 
 def bytes_needed(config: ModelConfig) -> int:
-    """Of disk, at most: twice the float32 tensors, as a quantized or typed graph is written beside its export."""
-    return 2 * 4 * sum(math.prod(shape) for part in expected_shapes(config).values() for shape in part.values())
+    """Of disk, at most: three times the float32 tensors: the exports, a smoothed and a typed or quantized graph."""
+    return 3 * 4 * sum(math.prod(shape) for part in expected_shapes(config).values() for shape in part.values())
 
 
 def hash_files(folder: Path) -> dict[str, FileInfo]:

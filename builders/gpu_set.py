@@ -22,6 +22,7 @@ from trt_tts.flavour import TENSORRT_RTX, Flavour, installed_version
 from trt_tts.gpu_reading import read_gpu
 from trt_tts.manifest import CheckpointInfo, GraphInfo, Limits, Manifest, Target
 from trt_tts.plan_info import MemoryLine, PlanInfo, ProfileInfo, Verification
+from trt_tts.quality import Quality
 from trt_tts.selftest import Case, Feed, judge, save_cases
 from trt_tts.target import system_name
 from trt_tts.version import __version__
@@ -33,18 +34,18 @@ from .checkpoint import Checkpoint
 from .engine_set import bytes_needed, describe_graph, hash_files, write_tables
 from .export import export_graph, graph_files
 from .free_memory import free_memory
+from .gpt_typing import save_choice, type_gpt
 from .graphs.gpt import gpt_graph
 from .graphs.registry import GRAPHS
 from .half_simulation import write_simulation
-from .int8_choice import type_for_int8
 from .limits import require_limits
 from .plan_job import PlanJob, PlanReport
 from .plan_process import run_plan_job
 from .planner import MemoryPlan, plan_memory, require_fit
-from .precision_map import PrecisionMap, save_precision_map
+from .precision_map import PrecisionMap
 from .profiles import profiles_of
-from .quality import Agreement, Judge
 from .ranges import record
+from .reference import Reference
 from .samples import Spoken, feeds_of, speak_samples
 from .typed_graph import TypedGraph, TypeRequest, check_request, write_typed
 from .verify import require_verified, verify_folder
@@ -53,10 +54,6 @@ MOST_STORED = 1.1
 """Built weights over expected ones: above it something is stored twice, or is wider than asked for."""
 SIMULATED_SPAN, SIMULATED_ROWS = 512, 2
 """Larger cases are left to the card: a CPU takes long and much memory for them."""
-CHOSEN_MAP = "precision-map.toml"
-"""In an INT8 set: the linears that are not INT8, in the form that `--precision-map` reads."""
-JUDGED_TEXTS = 8
-"""Sentences that decide which linears can be INT8."""
 Progress = Callable[[str], None]
 
 
@@ -80,6 +77,8 @@ class GpuBuild:
     """Precision map of each graph that has one."""
     calibration: Calibration | None = None
     """Needed for INT8."""
+    gate: bool = True
+    """Judge INT8 on speech, and fail where the voice does not survive."""
 
     def __post_init__(self) -> None:
         require_limits(self.max_batch, self.max_seconds)
@@ -113,7 +112,8 @@ def build_gpu_set(
         UsageError: `target` exists, or a limit cannot be met.
         CapacityError: the card is too small; says what fits.
         ExportError: a graph does not compute what the checkpoint computes.
-        BuildError: TensorRT failed, built something else than was asked for, or the set fails its self-test.
+        BuildError: INT8 changes the voice too much, TensorRT failed or built something else than was asked for, or
+            the set fails its self-test.
     """
     plan = plan_memory(checkpoint.config, build.card, build.precision, build.max_batch, build.max_seconds)
     require_fit(checkpoint.config, plan)
@@ -138,6 +138,7 @@ def build_gpu_set(
             files=hash_files(folder),
             memory=_memory_lines(plan, graphs),
             verification=Verification(False, f"built ahead of time for {build.card.name}, which is not here"),
+            quality=builder.quality,
         )
         if not build.ahead:
             manifest = verify_folder(folder, manifest, build.flavour, progress)
@@ -155,6 +156,8 @@ class _SetBuilder:
         self.checkpoint, self.build, self.limits = checkpoint, build, limits
         self.folder, self.progress = folder, progress
         self.exported, self.typed = folder / "exported", folder / "typed"
+        self.quality: Quality | None = None
+        """What INT8 did to the speech."""
         self.cuda: str | None = None
         """Release of the CUDA libraries that built the plans."""
 
@@ -195,11 +198,9 @@ class _SetBuilder:
         self, name: str, export_error: float, feeds: list[Feed], spoken: list[Spoken]
     ) -> tuple[GraphInfo, list[Case]]:
         source, config = self.exported / f"{name}.onnx", self.checkpoint.config
-        self.progress(f"measuring the number ranges of {name}")
-        ranges = record(source, feeds) if self.build.precision != "fp32" else {}
-        typed, agreement = self._type(name, source, ranges)
+        typed = self._type(name, source, feeds)
         self.progress(f"computing the self-test of {name}")
-        cases = make_cases(name, source, config, self.limits, feeds, spoken)
+        cases = make_cases(name, typed.source, config, self.limits, feeds, spoken)
         free_memory()
         simulated = self._simulate(typed, cases)
         free_memory()
@@ -207,26 +208,23 @@ class _SetBuilder:
         report = self._run_builder(name, typed)
         self.cuda = report.cuda
         _require_as_asked(info, typed, report, self.build.flavour)
-        plan = self._describe_plan(name, typed, report, simulated, agreement)
+        plan = self._describe_plan(name, typed, report, simulated)
         for file in (*self.typed.iterdir(), *graph_files(self.exported, name)):
             file.unlink()
         return replace(info, files=(f"{name}.plan",), plan=plan), cases
 
-    def _type(self, name: str, source: Path, ranges: dict[str, float]) -> tuple[TypedGraph, Agreement | None]:
-        request = self._type_request(name)
-        if name == "gpt" and request.precision == "int8":
-            spoken = speak_samples(self.checkpoint, self.folder, source, most=JUDGED_TEXTS)
-            judge = Judge(self.checkpoint, source, spoken)
-            typed, agreement = type_for_int8(judge, source, self.typed, request, ranges, self.progress)
-            kept = [node for node in self._calibrated() if typed.products[node] != "int8"]
-            rules = PrecisionMap(tuple((node, typed.products[node]) for node in kept))
-            save_precision_map(self.folder / CHOSEN_MAP, {name: rules})
-            return typed, agreement
+    def _type(self, name: str, source: Path, feeds: list[Feed]) -> TypedGraph:
+        request, build = self._type_request(name), self.build
+        if name == "gpt":
+            codec = self.exported / "codec.onnx"
+            reference = Reference(self.checkpoint, self.checkpoint.hashes, self.folder, source, codec)
+            typed, self.quality = type_gpt(reference, self.typed, request, feeds, build.gate, self.progress)
+            save_choice(self.folder, build.rules, build.calibration, typed, build.precision)
+            return typed
+        self.progress(f"measuring the number ranges of {name}")
+        ranges = record(source, feeds) if build.precision != "fp32" else {}
         self.progress(f"typing {name}")
-        return write_typed(name, source, self.typed, request, ranges), None
-
-    def _calibrated(self) -> list[str]:
-        return list(self.build.calibration.scales) if self.build.calibration else []
+        return write_typed(name, source, self.typed, request, ranges)
 
     def _type_request(self, name: str) -> TypeRequest:
         build = self.build
@@ -269,9 +267,7 @@ class _SetBuilder:
         self.progress(f"building {name} for {build.card.name}")
         return run_plan_job(job, self.folder / f"{name}.log", self.progress)
 
-    def _describe_plan(
-        self, name: str, typed: TypedGraph, report: PlanReport, simulated: float | None, agreement: Agreement | None
-    ) -> PlanInfo:
+    def _describe_plan(self, name: str, typed: TypedGraph, report: PlanReport, simulated: float | None) -> PlanInfo:
         profiles = profiles_of(name, self.checkpoint.config, self.limits)
         memory = report.memory
         # A builder that does not list every profile says what the largest one needs.
@@ -296,8 +292,8 @@ class _SetBuilder:
             scaled=typed.typing.scaled,
             int8_layers=report.int8_layers,
             simulated_snr_db=simulated,
-            top1=agreement.top1 if agreement else None,
-            kl=agreement.kl if agreement else None,
+            int8_share=round(typed.int8_share, 4),
+            calibration=self.build.calibration.title if typed.int8 and self.build.calibration else None,
             build_seconds=round(report.seconds, 1),
             build_peak_bytes=report.peak_bytes,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,14 +36,24 @@ class TypedGraph:
     """A typed graph on disk."""
 
     file: Path
+    source: Path
+    """The FP32 graph that was typed. Where it is smoothed its caches hold smoothed values, which no other graph reads
+    as this one does."""
     typing: Typing
     products: dict[str, str]
     """Matrix products and convolutions by node name -> type."""
+    linears: dict[str, int]
+    """Linears of the layers of `gpt` -> number of weights; empty for other graphs."""
 
     @property
     def int8(self) -> tuple[str, ...]:
         """Linears in INT8."""
         return tuple(name for name, kind in self.products.items() if kind == "int8")
+
+    @property
+    def int8_share(self) -> float:
+        """Of the weights of the layers' linears."""
+        return sum(self.linears[node] for node in self.int8) / max(sum(self.linears.values()), 1)
 
 
 def write_typed(name: str, source: Path, folder: Path, request: TypeRequest, ranges: dict[str, float]) -> TypedGraph:
@@ -62,7 +73,7 @@ def write_typed(name: str, source: Path, folder: Path, request: TypeRequest, ran
         model = insert_qdq(model, scales, typing.divided)
     _fix_capacity(model, request.capacity)
     file = save_model(model, folder, name)
-    return TypedGraph(file, typing, _products(source, typing, scales))
+    return TypedGraph(file, source, typing, _products(source, typing, scales), _linears(source))
 
 
 def check_request(name: str, source: Path, request: TypeRequest) -> None:
@@ -111,6 +122,13 @@ def _products(source: Path, typing: Typing, scales: dict[str, float]) -> dict[st
     nodes = onnx.load(source, load_external_data=False).graph.node
     types = dict.fromkeys(typing.half, "fp16") | dict.fromkeys(scales, "int8")
     return {node.name: types.get(node.name, "fp32") for node in nodes if node.op_type in GEMMS}
+
+
+def _linears(file: Path) -> dict[str, int]:
+    graph = onnx.load(file, load_external_data=False).graph
+    weights = {tensor.name: math.prod(tensor.dims) for tensor in graph.initializer}
+    linears = [node for node in graph.node if node.op_type == "MatMul" and node.input[1] in weights]
+    return {node.name: weights[node.input[1]] for node in linears if node.name.startswith("layers.")}
 
 
 def _int8_scales(request: TypeRequest) -> dict[str, float]:

@@ -60,4 +60,4 @@ def _run(folder: Path, manifest: Manifest, flavour: Flavour, progress: Progress)
 
 
 def _precision(manifest: Manifest, plan: PlanInfo) -> str:
-    return "int8" if "int8" in plan.products.values() else manifest.precision
+    return "int8" if plan.int8_share else manifest.precision

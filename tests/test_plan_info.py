@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from trt_tts.errors import EngineSetError
 from trt_tts.manifest import Manifest, Target
 from trt_tts.plan_info import MemoryLine, PlanInfo, ProfileInfo, Verification
+from trt_tts.quality import Quality, WordErrors
 from trt_tts.selftest import CaseResult
 
 PLAN = PlanInfo(
@@ -27,8 +28,8 @@ PLAN = PlanInfo(
     scaled={"layers.1.mlp.down_proj/MatMul": 3},
     int8_layers=None,
     simulated_snr_db=63.2,
-    top1=0.957,
-    kl=0.0043,
+    int8_share=0.84,
+    calibration="calibrated by percentile, 20 of 20 linears smoothed, on 语料/",
     build_seconds=3.5,
     build_peak_bytes=798_445_568,
 )
@@ -37,6 +38,7 @@ RESULTS = (
     CaseResult("gpt", "prefill", "1 x 128 of 256", 63.2, 1, None),
     CaseResult("codec", "window", "7 steps", None, 0, "wav is silent"),
 )
+QUALITY = Quality("fp32", True, 99, 0.97, 0.002, 24.0, 0.01, 0.1, WordErrors(0.07, 0.06, 0.01, 25), "")
 VERIFICATION = Verification(False, "零 results differ", RESULTS, {"fp16": {"decode-256": 0.0123}, "int8": {}})
 
 
@@ -45,12 +47,25 @@ def manifest(tiny_set):
     loaded = Manifest.load(tiny_set)
     graphs = {**loaded.graphs, "gpt": replace(loaded.graphs["gpt"], plan=PLAN)}
     target = Target("tensorrt_rtx 1.7.1.116", "1.7.1.116", "gtx1650", "7.5", "Linux x86_64", "13.0.96", "580.95.05")
-    return replace(loaded, backend="tensorrt", target=target, graphs=graphs, memory=MEMORY, verification=VERIFICATION)
+    return replace(
+        loaded,
+        backend="tensorrt",
+        target=target,
+        graphs=graphs,
+        memory=MEMORY,
+        verification=VERIFICATION,
+        quality=QUALITY,
+    )
 
 
 def test_a_manifest_with_plans_memory_and_verification_comes_back_as_it_was_saved(manifest, tmp_path):
     manifest.save(tmp_path)
     assert Manifest.load(tmp_path) == manifest
+
+
+def test_a_set_is_judged_as_what_its_coarsest_linears_are(manifest, tiny_set):
+    assert manifest.precision == "fp32" and manifest.gate_precision == "int8"
+    assert Manifest.load(tiny_set).gate_precision == "fp32"
 
 
 def test_a_cpu_set_has_neither_plans_nor_memory(tiny_set):

@@ -17,6 +17,7 @@ from trt_tts.errors import CheckpointError, EngineSetError
 from trt_tts.files import new_file, read_json, sha256_of
 from trt_tts.model_config import ModelConfig
 from trt_tts.plan_info import MemoryLine, PlanInfo, Verification
+from trt_tts.quality import Quality
 
 MANIFEST = "manifest.json"
 TOKENIZER = "tokenizer.json"
@@ -131,7 +132,15 @@ class Manifest:
     memory: tuple[MemoryLine, ...] = ()
     """Device memory, predicted and built; empty for the CPU backend."""
     verification: Verification | None = None
+    quality: Quality | None = None
+    """What quantization did to the speech, measured by the build; None where nothing was quantized or measured."""
     format_version: int = FORMAT_VERSION
+
+    @property
+    def gate_precision(self) -> str:
+        """What `quality` is held against: an FP16 set may have INT8 linears by its precision map."""
+        plan = self.graphs["gpt"].plan
+        return "int8" if plan is not None and plan.int8_share else self.precision
 
     def save(self, folder: Path) -> None:
         """Write `folder`/manifest.json."""
@@ -208,6 +217,7 @@ def _nested(data: dict[str, Any], where: str) -> dict[str, Any]:
         "graphs": {name: _graph(item) for name, item in data["graphs"].items()},
         "memory": tuple(MemoryLine(**item) for item in data.get("memory", ())),
         "verification": Verification.from_json(data["verification"]) if data.get("verification") else None,
+        "quality": Quality.from_json(data["quality"]) if data.get("quality") else None,
         "files": {name: FileInfo(**item) for name, item in data["files"].items()},
     }
 

@@ -42,10 +42,10 @@ class PlanInfo:
     """Layers the engine inspector shows as INT8; None where the plan could not be opened by the builder."""
     simulated_snr_db: float | None
     """The typed graph, simulated on the CPU, against the FP32 graph; None where it gives codes only."""
-    top1: float | None
-    """INT8: share of codes, teacher-forced on sample sentences, whose likeliest candidate is FP32's; simulated."""
-    kl: float | None
-    """INT8: mean KL divergence of the code distributions from FP32's, in nats; simulated."""
+    int8_share: float
+    """Of the layers' linear weights."""
+    calibration: str | None
+    """Where the INT8 scales come from: method, smoothing, texts."""
     build_seconds: float
     build_peak_bytes: int
     """Largest resident size of the builder's process."""

@@ -1,13 +1,17 @@
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import onnx
 import pytest
 
+from tests.conftest import export_by_copying
 from trt_tts import Audio, Engine, ExportError, TrtTtsError, UsageError
 from trt_tts.builders import cpu_set
 from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
+from trt_tts.errors import BuildError
 from trt_tts.manifest import Manifest
+from trt_tts.quality import GATES
 
 
 def test_manifest_records_what_the_set_was_built_from(demo, demo_int8_set):
@@ -19,6 +23,8 @@ def test_manifest_records_what_the_set_was_built_from(demo, demo_int8_set):
         2048,
     )
     assert manifest.checkpoint.files == demo.hashes
+    assert manifest.quality.top1 > 0.97 and manifest.quality.words.utterances == 25
+    assert not manifest.quality.simulated
     assert manifest.config == demo.config
     assert manifest.prompt == demo.prompt
     assert manifest.target.runtime.startswith("onnxruntime ")
@@ -97,9 +103,36 @@ def test_a_set_whose_linears_were_not_quantized_fails_the_build(demo, demo_set):
         cpu_set._require_quantized(onnx.load(demo_set / "gpt.onnx", load_external_data=False), demo.config)
 
 
+@pytest.fixture
+def exported_before(tiny_set, monkeypatch):
+    monkeypatch.setattr(cpu_set, "export_graph", export_by_copying(tiny_set))
+
+
+def test_a_voice_that_does_not_survive_fails_the_build(tiny, tmp_path, exported_before, monkeypatch):
+    strict = replace(GATES["int8"], least_top1=1.1)
+    monkeypatch.setitem(GATES, "int8", strict)
+    with pytest.raises(BuildError, match=r"top-1 agreement .*allowed at least 110\.0%.*--no-gate"):
+        build_cpu_set(tiny, tmp_path / "set", CpuBuild("int8"))
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(cpu_set, "make_judge", lambda *_: pytest.fail("must not be judged"))
+    manifest = build_cpu_set(tiny, tmp_path / "set", CpuBuild("int8", gate=False))
+    assert manifest.quality is None
+    assert not [path for path in (tmp_path / "set").iterdir() if path.is_dir()]
+
+
+def test_what_the_gate_measured_is_in_the_manifest(tiny, tmp_path, exported_before, monkeypatch):
+    monkeypatch.setitem(GATES, "int8", GATES["int4"])
+    manifest = build_cpu_set(tiny, tmp_path / "set", CpuBuild("int8"))
+    assert Manifest.load(tmp_path / "set").quality == manifest.quality
+    assert 0.5 < manifest.quality.top1 <= 1
+    assert manifest.quality.words is None and "demo voice's words only" in manifest.quality.words_note
+    manifest.verify(tmp_path / "set")
+
+
 @pytest.mark.slow
 def test_int4_set_speaks(demo, tmp_path):
-    build_cpu_set(demo, tmp_path / "模型 (1)", CpuBuild("int4"))
+    manifest = build_cpu_set(demo, tmp_path / "模型 (1)", CpuBuild("int4"))
+    assert 0.8 < manifest.quality.top1 < 0.95
     with Engine.load(tmp_path / "模型 (1)") as engine:
         audio = engine.synthesize("the engine is ready", seed=7)
     assert 20 < audio.steps < 120

@@ -145,7 +145,7 @@ def report(weights, int8_layers=None):
 
 def test_weights_stored_twice_fail_the_build(demo_gpu_set, tmp_path):
     info = Manifest.load(demo_gpu_set).graphs["gpt"]
-    typed = gpu_set.TypedGraph(tmp_path / "gpt.onnx", None, {})
+    typed = gpu_set.TypedGraph(tmp_path / "gpt.onnx", tmp_path / "source.onnx", None, {}, {})
     gpu_set._require_as_asked(info, typed, report(sum(info.weight_bytes.values())), RTX)
     twice = report(2 * sum(info.weight_bytes.values()))
     with pytest.raises(BuildError, match="twice"):
@@ -156,7 +156,7 @@ def test_weights_stored_twice_fail_the_build(demo_gpu_set, tmp_path):
 
 def test_int8_build_without_int8_layers_fails(demo_gpu_set, tmp_path):
     info = Manifest.load(demo_gpu_set).graphs["gpt"]
-    typed = gpu_set.TypedGraph(tmp_path / "gpt.onnx", None, {"a/MatMul": "int8"})
+    typed = gpu_set.TypedGraph(tmp_path / "gpt.onnx", tmp_path / "source.onnx", None, {"a/MatMul": "int8"}, {})
     with pytest.raises(BuildError, match="1 INT8 layers and the plan has none"):
         gpu_set._require_as_asked(info, typed, report(1, int8_layers=0), RTX)
 

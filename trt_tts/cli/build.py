@@ -31,6 +31,7 @@ class _Options:
     max_seconds: float | None
     target: Path
     force: bool
+    gate: bool
 
 
 def build(
@@ -52,6 +53,9 @@ def build(
     device: Annotated[int, typer.Option(help="Index of the GPU.")] = 0,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The set's folder.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing folder.")] = False,
+    gate: Annotated[
+        bool, typer.Option("--gate/--no-gate", help="Compare a quantized set's speech with FP32; fail if too far.")
+    ] = True,
 ) -> None:
     """Build an engine set from a checkpoint.
 
@@ -86,7 +90,7 @@ def build(
     place = "cpu" if choice.backend == "cpu" else chosen_card.card.key
     target = output or Path("engines") / f"{place}-{precision}"
     note(f"backend: {choice.backend} ({choice.reason})")
-    options = _Options(checkpoint, precision, max_batch, max_seconds, target, force)
+    options = _Options(checkpoint, precision, max_batch, max_seconds, target, force, gate)
     if choice.backend == "cpu":
         _build_for_cpu(options)
     else:
@@ -98,7 +102,7 @@ def _build_for_cpu(options: _Options) -> None:
     require_build_extra()
     from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
 
-    request = CpuBuild(options.precision, options.max_batch, options.max_seconds)
+    request = CpuBuild(options.precision, options.max_batch, options.max_seconds, options.gate)
     require_new(options.target, options.force, Manifest.marks)
     started = time.perf_counter()
     checkpoint = load_chosen_checkpoint(options.checkpoint)
@@ -137,6 +141,7 @@ def _build_for_gpu(
         device=device,
         rules=rules,
         calibration=scales,
+        gate=options.gate,
     )
     started = time.perf_counter()
     with progress() as stage:
@@ -154,6 +159,13 @@ def _report(manifest: Manifest, target: Path, started: float) -> None:
         f"{manifest.limits.max_batch} at a time, {manifest.limits.capacity} positions; export differs from torch by "
         f"{worst:.1e} at most"
     )
+    if manifest.quality is not None:
+        words = manifest.quality.words
+        heard = f", WER {words.rate:.1%} (FP32 {words.reference:.1%})" if words else ""
+        note(
+            f"speech compared with FP32: top-1 {manifest.quality.top1:.1%}, KL {manifest.quality.kl:.4f}{heard}; all "
+            f"measures: {command('trt-tts', 'inspect', target)}"
+        )
     out.print(str(target))
 
 

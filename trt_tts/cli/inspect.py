@@ -10,6 +10,7 @@ import typer
 
 from trt_tts.cli.console import megabytes, note, out, print_json, table
 from trt_tts.cli.plan_tables import print_memory, print_plans, print_products
+from trt_tts.cli.quality_table import print_quality
 from trt_tts.manifest import GraphInfo, Manifest, TensorInfo
 from trt_tts.model_config import STEPS_PER_SECOND
 from trt_tts.sets import choose_set
@@ -52,6 +53,8 @@ def inspect(
     if manifest.backend == "tensorrt":
         print_plans(manifest)
         print_memory(manifest)
+    if manifest.quality is not None:
+        print_quality(manifest.quality, manifest.gate_precision)
     if nodes:
         print_products(manifest)
     if tensors:

@@ -37,10 +37,10 @@ def print_plans(manifest: Manifest) -> None:
 
 
 def _note_guard(name: str, plan: PlanInfo) -> None:
-    if plan.top1 is not None and plan.kl is not None:
+    if plan.int8_share:
         linears = [node for node in plan.products if node.startswith("layers.") and "_proj/" in node]
         kept = [node for node in linears if plan.products[node] != "int8"]
-        note(f"{name}: {plan.top1:.1%} top-1 agreement with FP32, KL {plan.kl:.4f}, simulated on the CPU")
+        note(f"{name}: {plan.int8_share:.0%} of the layers' linear weights are INT8, {plan.calibration}")
         note(f"{name}: linears that are not INT8: {', '.join(kept) or 'none'}")
     if plan.kept:
         note(f"{name}: kept in FP32 because of their range: {', '.join(plan.kept)}")
