@@ -5,31 +5,31 @@ from __future__ import annotations
 import random
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
-import onnx
 
 from trt_tts.builders.calibration_data import Calibration
 from trt_tts.builders.checkpoint import Checkpoint
 from trt_tts.builders.engine_set import write_tables
 from trt_tts.builders.export import export_graph
+from trt_tts.builders.gate import judged_texts
+from trt_tts.builders.graphs.codec import codec_graph
 from trt_tts.builders.graphs.gpt import gpt_graph
-from trt_tts.builders.samples import Spoken, forced_feed, speak
-from trt_tts.cpu.session import open_session
-from trt_tts.cpu.threads import usable_threads
+from trt_tts.builders.qdq import LARGEST
+from trt_tts.builders.reference import Reference
+from trt_tts.builders.samples import Spoken, speak
+from trt_tts.builders.smoothing import Factors, write_smoothed
 from trt_tts.errors import UsageError
 
+from .activations import collect_inputs
 from .dataset import FEWEST, Dataset
-from .linear_input import LinearInput
+from .histogram import METHODS
+from .linear_input import F32, LinearInput, int8_error
+from .sensitivity import Damage, measure_sensitivity
+from .smoothing_search import best_strength, smoothing_factors
 
-METHODS = ("percentile", "max", "entropy")
-PERCENT = 99.99
 BATCH = 8
 STEPS = 192
-LARGEST = 127
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,10 @@ class CalibrationRequest:
     samples: int = 64
     """Sentences to speak, drawn from the dataset by `seed`."""
     seed: int = 0
+    smooth: bool = True
+    """Move outliers of the inputs into the weights where that lowers the error."""
+    sensitivity: bool = False
+    """Measure the damage that INT8 does in each place."""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -57,6 +61,8 @@ class LinearReport:
     """What was found for one linear's input."""
 
     node: str
+    strength: float
+    """Of the smoothing; 0 for none."""
     largest: float
     threshold: float
     clipped: float
@@ -76,6 +82,8 @@ class CalibrationRun:
     """Texts of the draw that this voice cannot speak."""
     positions: int
     """Prompt and generated positions together."""
+    sensitivity: tuple[Damage, ...] = ()
+    """The most damaging place first."""
 
 
 def run_calibration(
@@ -83,8 +91,8 @@ def run_calibration(
 ) -> CalibrationRun:
     """Speak the dataset as in real use, then read every linear's input from one pass per sentence.
 
-    The pass is teacher-forced over the whole sequence: the same activations as step-by-step decoding, at a fraction of
-    its cost. The same seed gives the same result.
+    Smoothing is chosen on a first such pass, the scales are read from a second one over the smoothed graph. The same
+    seed gives the same result.
 
     Raises:
         UsageError: too few of the texts can be spoken, or they all sound alike.
@@ -95,19 +103,19 @@ def run_calibration(
         export_graph(gpt_graph(checkpoint), folder)
         write_tables(checkpoint, folder)
         spoken, skipped = _speak(checkpoint, folder, dataset, request, progress)
-        inputs = _collect(checkpoint, folder / "gpt.onnx", spoken, progress)
-        linears = tuple(_report(node, item, request.method) for node, item in inputs.items())
-    scales = {item.node: item.threshold / LARGEST for item in linears}
-    errors = {item.node: item.error for item in linears}
-    calibration = Calibration(request.method, checkpoint.hashes, scales, errors, dataset.source, dataset.sha256)
-    positions = sum(len(item.embedded) + len(item.codes) - 1 for item in spoken)
-    return CalibrationRun(calibration, linears, len(spoken), skipped, positions)
+        run = _calibrate(checkpoint, folder, spoken, request, progress)
+        if request.sensitivity:
+            run = _with_sensitivity(run, checkpoint, folder, spoken, progress)
+    calibration = replace(run.calibration, dataset=dataset.source, dataset_sha256=dataset.sha256)
+    return replace(run, calibration=calibration, skipped=skipped)
 
 
 def _speak(
     checkpoint: Checkpoint, folder: Path, dataset: Dataset, request: CalibrationRequest, progress: Callable[[str], None]
 ) -> tuple[list[Spoken], int]:
-    texts = list(dataset.texts)
+    """Speak what is not kept for judging."""
+    kept = set(judged_texts(checkpoint.hashes))
+    texts = [text for text in dataset.texts if text not in kept]
     random.Random(request.seed).shuffle(texts)
     progress(f"speaking {request.samples} sentences in FP32")
     gpt, most = folder / "gpt.onnx", request.samples
@@ -120,54 +128,68 @@ def _speak(
     return spoken, skipped
 
 
-def _collect(
-    checkpoint: Checkpoint, file: Path, spoken: list[Spoken], progress: Callable[[str], None]
-) -> dict[str, LinearInput]:
-    """Linear -> what its input looks like."""
-    inputs = _expose_inputs(file)
-    session = open_session(file, usable_threads())
-    found = {node: LinearInput(weight) for node, weight in _weights(file, list(inputs)).items()}
-    gpt = checkpoint.config.gpt
-    for i, item in enumerate(spoken):
-        progress(f"reading activations {i + 1}/{len(spoken)}")
-        names = list(dict.fromkeys(inputs.values()))
-        feed = forced_feed(item, gpt.num_attention_heads, gpt.num_hidden_layers)
-        values = dict(zip(names, session.run(names, feed), strict=True))
-        for node, tensor in inputs.items():
-            found[node].add(values[tensor])
+def _calibrate(
+    checkpoint: Checkpoint,
+    folder: Path,
+    spoken: list[Spoken],
+    request: CalibrationRequest,
+    progress: Callable[[str], None],
+) -> CalibrationRun:
+    sizes = checkpoint.config.gpt
+    inputs = collect_inputs(folder / "gpt.onnx", sizes, spoken, progress)
+    strengths = dict.fromkeys(inputs, 0.0)
+    smoothing: Factors = {}
+    if request.smooth:
+        strengths = _strengths(inputs, request.method, progress)
+        smoothing = {
+            node: _rounded(smoothing_factors(inputs[node], value)) for node, value in strengths.items() if value
+        }
+        inputs = collect_inputs(write_smoothed(folder / "gpt.onnx", smoothing, folder), sizes, spoken, progress)
+    linears = tuple(_report(node, item, strengths[node], request.method) for node, item in inputs.items())
+    calibration = Calibration(
+        method=request.method,
+        checkpoint=checkpoint.hashes,
+        scales={item.node: item.threshold / LARGEST for item in linears},
+        errors={item.node: item.error for item in linears},
+        smoothing=smoothing,
+    )
+    positions = sum(len(item.embedded) + len(item.codes) - 1 for item in spoken)
+    return CalibrationRun(calibration, linears, len(spoken), 0, positions)
+
+
+def _rounded(factors: F32) -> tuple[float, ...]:
+    """To digits that are read in a file; any factor leaves the FP32 result as it is."""
+    return tuple(float(f"{factor:.5g}") for factor in factors)
+
+
+def _strengths(inputs: dict[str, LinearInput], method: str, progress: Callable[[str], None]) -> dict[str, float]:
+    """Linear -> strength of its smoothing."""
+    found = {}
+    for i, (node, item) in enumerate(inputs.items()):
+        progress(f"choosing smoothing {i + 1}/{len(inputs)}")
+        found[node] = best_strength(item, METHODS[method])
     return found
 
 
-def _expose_inputs(file: Path) -> dict[str, str]:
-    """Make the inputs of the layers' linears outputs of the graph; returns node -> tensor."""
-    model = onnx.load(file, load_external_data=False)
-    weights = {tensor.name for tensor in model.graph.initializer}
-    linears = [node for node in model.graph.node if node.op_type == "MatMul" and node.input[1] in weights]
-    inputs = {node.name: node.input[0] for node in linears if node.name.startswith("layers.")}
-    present = {value.name for value in model.graph.output}
-    for tensor in dict.fromkeys(inputs.values()):
-        if tensor not in present:
-            model.graph.output.append(onnx.helper.make_tensor_value_info(tensor, onnx.TensorProto.FLOAT, None))
-    onnx.save(model, file)
-    return inputs
+def _with_sensitivity(
+    run: CalibrationRun, checkpoint: Checkpoint, folder: Path, spoken: list[Spoken], progress: Callable[[str], None]
+) -> CalibrationRun:
+    progress("exporting codec")
+    export_graph(codec_graph(checkpoint), folder)
+    exact = folder / "gpt.onnx"
+    reference = Reference(checkpoint, checkpoint.hashes, folder, exact, folder / "codec.onnx")
+    source = write_smoothed(exact, run.calibration.smoothing, folder)
+    work = folder / "typed"
+    work.mkdir()
+    found = measure_sensitivity(reference, source, run.calibration, spoken, work, progress)
+    single = {item.place: item.kl for item in found if item.place in run.calibration.scales}
+    return replace(run, calibration=replace(run.calibration, sensitivity=single), sensitivity=found)
 
 
-def _weights(file: Path, nodes: list[str]) -> dict[str, npt.NDArray[np.float32]]:
-    """Linear -> weight [K, N]."""
-    graph = onnx.load(file, load_external_data=False).graph
-    stored = {tensor.name: tensor for tensor in graph.initializer}
-    names = {node.name: node.input[1] for node in graph.node if node.name in nodes}
-    return {node: onnx.numpy_helper.to_array(stored[names[node]], str(file.parent)) for node in nodes}
-
-
-def _report(node: str, inputs: LinearInput, method: str) -> LinearReport:
+def _report(node: str, inputs: LinearInput, strength: float, method: str) -> LinearReport:
     histogram = inputs.histogram
-    threshold = {
-        "max": lambda: histogram.largest,
-        "percentile": lambda: histogram.percentile(PERCENT),
-        "entropy": histogram.entropy,
-    }[method]()
+    threshold = METHODS[method](histogram)
     if not threshold > 0:
         raise UsageError(f"the input of {node} is zero for every text: the dataset or the checkpoint is unusable")
-    error = inputs.error(threshold / LARGEST)
-    return LinearReport(node, histogram.largest, threshold, histogram.clipped(threshold), error)
+    error = int8_error(inputs.rows, inputs.weight, threshold / LARGEST)
+    return LinearReport(node, strength, histogram.largest, threshold, histogram.clipped(threshold), error)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.conftest import export_by_copying
 from trt_tts.builders.calibration_data import load_calibration
+from trt_tts.builders.samples import TEXTS, forced_feed
 from trt_tts.calibration import run
 from trt_tts.calibration.dataset import Dataset
 from trt_tts.calibration.run import CalibrationRequest, run_calibration
@@ -58,9 +59,9 @@ def test_every_linear_of_every_layer_gets_a_scale(tiny, method):
 def test_largest_values_equal_a_pass_of_ones_own(tiny, tiny_set, tmp_path, monkeypatch):
     """Against the same tensors, fetched in another way."""
     kept = []
-    original = run._collect
-    monkeypatch.setattr(run, "_collect", lambda *args: kept.append(args) or original(*args))
-    found, _ = calibrate(tiny, method="max")
+    original = run.collect_inputs
+    monkeypatch.setattr(run, "collect_inputs", lambda *args: kept.append(args) or original(*args))
+    found, _ = calibrate(tiny, method="max", smooth=False)
     (_, _, spoken, _) = kept[0]
     shutil.copytree(tiny_set, tmp_path / "set")
     model = onnx.load(tmp_path / "set" / "gpt.onnx", load_external_data=False)
@@ -69,9 +70,40 @@ def test_largest_values_equal_a_pass_of_ones_own(tiny, tiny_set, tmp_path, monke
     onnx.save(model, tmp_path / "set" / "gpt.onnx")
     session = open_session(tmp_path / "set" / "gpt.onnx", 1)
     gpt = tiny.config.gpt
-    feeds = [run.forced_feed(item, gpt.num_attention_heads, gpt.num_hidden_layers) for item in spoken]
+    feeds = [forced_feed(item, gpt.num_attention_heads, gpt.num_hidden_layers) for item in spoken]
     largest = max(float(np.abs(session.run([node.input[0]], feed)[0]).max()) for feed in feeds)
     assert found.calibration.scales[node.name] == pytest.approx(largest / 127, rel=1e-5)
+
+
+def test_smoothing_lowers_the_errors_and_its_factors_are_kept(tiny):
+    plain, smooth = (calibrate(tiny, smooth=smooth)[0] for smooth in (False, True))
+    assert plain.calibration.smoothing == {}
+    assert {item.strength for item in plain.linears} == {0.0}
+    smoothed = {item.node for item in smooth.linears if item.strength}
+    assert smoothed == set(smooth.calibration.smoothing) and smoothed
+    for node, factors in smooth.calibration.smoothing.items():
+        assert len(factors) in (tiny.config.gpt.hidden_size, tiny.config.gpt.intermediate_size), node
+        assert all(1e-3 < factor < 1e3 for factor in factors)
+    total = {name: sum(item.error for item in found.linears) for name, found in (("plain", plain), ("smooth", smooth))}
+    assert total["smooth"] < total["plain"]
+
+
+def test_judged_texts_are_not_calibrated_on(tiny, monkeypatch):
+    heard = []
+    original = run.speak
+    monkeypatch.setattr(run, "speak", lambda *args, **options: heard.extend(args[3]) or original(*args, **options))
+    calibrate(tiny, Dataset("mixed", (*TEXTS, *DATASET.texts)), smooth=False)
+    assert set(heard) == set(DATASET.texts) - set(TEXTS)
+
+
+def test_sensitivity_is_measured_for_every_linear_and_kept(tiny, tmp_path):
+    found, stages = calibrate(tiny, sensitivity=True)
+    assert set(found.calibration.sensitivity) == set(found.calibration.scales)
+    places = [item.place for item in found.sensitivity]
+    assert {"layers.0", "layers.1", "mlp.down_proj", "self_attn.qkv_proj"} < set(places)
+    assert "measuring INT8 in one place 1/14" in stages
+    found.calibration.save(tmp_path / "c.json")
+    assert load_calibration(tmp_path / "c.json", tiny) == found.calibration
 
 
 def test_same_seed_same_scales_other_seed_others(tiny):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,7 +15,8 @@ from trt_tts.cli.toolchain import load_chosen_checkpoint, require_graph_tools
 from trt_tts.errors import UsageError
 from trt_tts.shell import command
 
-_COLUMNS = ("linear", "largest", "INT8 reaches", "beyond it", "error of the result")
+_COLUMNS = ("linear", "smoothing", "largest input", "INT8 reaches", "beyond it", "result, dB above its error")
+_DAMAGE = ("INT8 only in", "linears", "KL from FP32, nats", "top-1", "hidden states, dB")
 
 
 def calibrate(
@@ -23,6 +26,12 @@ def calibrate(
     samples: Annotated[int, typer.Option(help="Sentences to speak, drawn from the dataset.")] = 64,
     seed: Annotated[int, typer.Option(help="Same seed, same result.")] = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="The calibration file.")] = Path("calibration.json"),
+    smooth: Annotated[
+        bool, typer.Option("--smooth/--no-smooth", help="Move outliers of the inputs into the weights (SmoothQuant).")
+    ] = True,
+    sensitivity: Annotated[
+        bool, typer.Option("--sensitivity", help="Also measure INT8 one linear, layer and kind at a time. Slow.")
+    ] = False,
     report: Annotated[Path | None, typer.Option(help="Write the table as Markdown.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
@@ -33,12 +42,14 @@ def calibrate(
       trt-tts calibrate --dataset corpus/
 
       trt-tts calibrate --dataset default --method entropy -o entropy.json --report entropy.md
+
+      trt-tts calibrate --dataset sentences.txt --samples 128 --sensitivity
     """
     require_graph_tools()
     from trt_tts.calibration.dataset import load_dataset
     from trt_tts.calibration.run import CalibrationRequest, run_calibration
 
-    request = CalibrationRequest(method, samples, seed)
+    request = CalibrationRequest(method, samples, seed, smooth, sensitivity)
     for file in (output, report):
         if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
             raise UsageError(f"cannot write {file}: it is a folder, or its folder does not exist. Choose another")
@@ -53,10 +64,9 @@ def calibrate(
     if as_json:
         print_json(asdict(found))
     else:
-        rows = table(f"Inputs of the linears, {method}", *_COLUMNS)
-        for item in found.linears:
-            rows.add_row(*_cells(item))
-        out.print(rows)
+        _print(f"Inputs of the linears, {method}", _COLUMNS, map(_cells, found.linears))
+        if found.sensitivity:
+            _print("Sensitivity, the worst first", _DAMAGE, map(_damage_cells, found.sensitivity))
     note(
         f"{found.spoken} sentences, {found.positions} positions; {found.skipped} texts that this voice cannot speak "
         f"were left out; written to {output}"
@@ -64,14 +74,33 @@ def calibrate(
     note(f"next: {command('trt-tts', 'build', '--precision', 'int8', '--calibration', output)}")
 
 
+def _print(title: str, columns: tuple[str, ...], cells: Iterable[tuple[str, ...]]) -> None:
+    rows = table(title, *columns)
+    for row in cells:
+        rows.add_row(*row)
+    out.print(rows)
+
+
 def _cells(item: Any) -> tuple[str, ...]:
-    return (item.node, f"{item.largest:.3g}", f"{item.threshold:.3g}", f"{item.clipped:.4%}", f"{item.error:.2%}")
+    above = -10 * math.log10(max(item.error, 1e-12))
+    smoothing = f"{item.strength:g}" if item.strength else "none"
+    return (item.node, smoothing, f"{item.largest:.3g}", f"{item.threshold:.3g}", f"{item.clipped:.4%}", f"{above:.1f}")
+
+
+def _damage_cells(item: Any) -> tuple[str, ...]:
+    return (item.place, str(item.linears), f"{item.kl:.5f}", f"{item.top1:.1%}", f"{item.hidden_snr_db:.1f}")
 
 
 def _markdown(found: Any) -> str:
-    title = f"# Calibration: {found.calibration.method}, {found.spoken} sentences of {found.calibration.dataset}"
-    rows = [_COLUMNS, ["---"] * len(_COLUMNS), *map(_cells, found.linears)]
-    return "\n".join([title, "", *(f"| {' | '.join(row)} |" for row in rows)]) + "\n"
+    lines = [f"# Calibration: {found.calibration.title}, {found.spoken} sentences", ""]
+    lines += _markdown_table(_COLUMNS, map(_cells, found.linears))
+    if found.sensitivity:
+        lines += ["", "## Sensitivity", "", *_markdown_table(_DAMAGE, map(_damage_cells, found.sensitivity))]
+    return "\n".join(lines) + "\n"
+
+
+def _markdown_table(columns: tuple[str, ...], cells: Iterable[tuple[str, ...]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (columns, ("---",) * len(columns), *cells)]
 
 
 def register(app: typer.Typer) -> None:
