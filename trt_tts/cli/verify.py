@@ -9,34 +9,62 @@ from typing import Annotated
 import typer
 
 from trt_tts.cli.console import fail, note, out, print_json, progress, table
+from trt_tts.cli.quality_table import print_quality, quality_json
+from trt_tts.cli.toolchain import load_chosen_checkpoint, require_build_extra, require_graph_tools
 from trt_tts.engine import MOST_DEVICES, Engine
+from trt_tts.errors import UsageError
 from trt_tts.flavour import load_flavour
 from trt_tts.manifest import Manifest
 from trt_tts.options import require_whole
 from trt_tts.plan_info import Verification
 from trt_tts.selftest import speaks
 from trt_tts.sets import choose_set
+from trt_tts.shell import command
 from trt_tts.target import require_runs_on, this_machine
+
+FP32 = "fp32"
 
 
 def verify(
     folder: Annotated[Path | None, typer.Argument(help="Engine-set folder; without it as `say` chooses.")] = None,
+    against: Annotated[
+        str | None, typer.Option(help="Compare the speech with another set's, or with fp32; needs no GPU.")
+    ] = None,
+    texts: Annotated[Path | None, typer.Option(help="With --against: sentences to compare on, one a line.")] = None,
+    seeds: Annotated[int, typer.Option(help="With --against: how often each sentence is spoken for the WER.")] = 1,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="With --against: checkpoint of the set, for fp32 and for GPU sets.")
+    ] = None,
     device: Annotated[int, typer.Option(help="Index of the GPU.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
-    """Test an engine set on this machine: file hashes, then every graph against its FP32 results.
+    """Test an engine set: file hashes, then every graph on the GPU here against its FP32 results.
 
     A set for the CPU speaks a test instead. The result is written into the manifest of a TensorRT set.
 
-    [bold]Example[/bold]
+    --against measures speech: a GPU set's graph is made again and simulated on the CPU.
+
+    [bold]Examples[/bold]
 
       trt-tts verify engines/gtx1650-fp16
+
+      trt-tts verify engines/gtx1650-int8 --against fp32
+
+      trt-tts verify engines/cpu-int4 --against engines/cpu-fp32 --texts sentences.txt
     """
     require_whole("device", device, 0, MOST_DEVICES)
+    require_whole("seeds", seeds, 1, 100)
+    if against is None and (texts is not None or checkpoint is not None or seeds != 1):
+        raise UsageError("--texts, --seeds and --checkpoint belong to --against; add --against fp32")
     path = choose_set(folder, any_backend=True).path
     manifest = Manifest.load(path)
     manifest.verify(path)
     note(f"{path}: {len(manifest.files)} files match their hashes")
+    if against is not None:
+        _compare(path, manifest, against, texts, seeds, checkpoint, as_json)
+        return
+    if manifest.quality is not None and not as_json:
+        print_quality(manifest.quality, manifest.gate_precision)
     result = _speak(path) if manifest.backend == "cpu" else _test_on_gpu(path, manifest, device)
     if as_json:
         print_json(asdict(result))
@@ -44,6 +72,35 @@ def verify(
         _print(result)
     if not result.verified:
         fail(f"{path}: {result.reason}", 1)
+
+
+def _compare(
+    path: Path, manifest: Manifest, against: str, texts: Path | None, seeds: int, checkpoint: Path | None, as_json: bool
+) -> None:
+    require_build_extra()
+    from trt_tts.builders.compare import Comparison, compare, require_checkpoint
+    from trt_tts.calibration.dataset import load_dataset
+
+    other = None if against == FP32 else choose_set(Path(against), any_backend=True).path
+    if other is not None:
+        Manifest.load(other).verify(other)
+    sentences = load_dataset(str(texts), path, fewest=1).texts if texts is not None else ()
+    wanted = Comparison(path, manifest, other, sentences, seeds=tuple(range(seeds)))
+    loaded = None
+    if wanted.needs_checkpoint:
+        require_graph_tools()
+        loaded = load_chosen_checkpoint(checkpoint)
+        require_checkpoint(loaded, manifest)
+    with progress() as stage:
+        found = compare(wanted, loaded, stage)
+    report = quality_json(found, manifest.gate_precision)
+    if as_json:
+        print_json(report)
+    else:
+        print_quality(found, manifest.gate_precision)
+    if not report["passed"]:
+        again = command("trt-tts", "build", "--precision", "fp32" if manifest.backend == "cpu" else "fp16")
+        fail(f"{path} is further from {found.reference} than a set in {manifest.gate_precision} may be; try {again}", 1)
 
 
 def _speak(path: Path) -> Verification:
