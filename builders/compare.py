@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
-from trt_tts.errors import EngineSetError, UsageError
+from trt_tts.errors import UsageError
 from trt_tts.manifest import Manifest
 from trt_tts.quality import Quality
 
@@ -20,6 +20,15 @@ from .graphs.gpt import gpt_graph
 from .reference import Reference
 
 FP32 = "fp32"
+SENTENCES = 100
+
+
+@dataclass(frozen=True)
+class BuiltSet:
+    """A set's folder and what its manifest says."""
+
+    path: Path
+    manifest: Manifest
 
 
 @dataclass(frozen=True)
@@ -27,37 +36,37 @@ class Comparison:
     """What to compare.
 
     Raises:
-        UsageError: the sets come from different checkpoints, or a value is out of range.
+        UsageError: the sets come from different checkpoints.
     """
 
-    tested: Path
-    manifest: Manifest
-    """Of `tested`."""
-    against: Path | None
-    """Another set; None for FP32 graphs, exported anew."""
-    texts: tuple[str, ...] = ()
+    tested: BuiltSet
+    against: BuiltSet | None
+    """None for FP32 graphs, exported anew."""
+    texts: tuple[str, ...]
     """Sentences to judge on; without any the voice's own, as the build takes them."""
-    sentences: int = 100
+    sentences: int
     """Held-out sentences of the demo voice that are listened to."""
-    seeds: tuple[int, ...] = (0,)
-    """Each sentence is spoken with each seed."""
-    other: Manifest | None = field(init=False)
-    """Of `against`."""
+    seeds: tuple[int, ...]
+    """Each of these is spoken with each seed."""
 
     def __post_init__(self) -> None:
-        other = Manifest.load(self.against) if self.against else None
-        object.__setattr__(self, "other", other)
-        if other is not None and other.checkpoint.files != self.manifest.checkpoint.files:
-            raise UsageError(
-                f"{self.tested} was built from {self.manifest.checkpoint.name} and {self.against} from "
-                f"{other.checkpoint.name}, whose files differ. Compare sets of one checkpoint"
-            )
+        first, *others = (item.manifest.checkpoint for item in self.sets)
+        for other in others:
+            if other.files != first.files:
+                raise UsageError(
+                    f"{self.tested.path} was built from {first.name} and the other set from {other.name}, whose files "
+                    f"differ. Compare sets of one checkpoint"
+                )
+
+    @property
+    def sets(self) -> tuple[BuiltSet, ...]:
+        """The one or two sets."""
+        return (self.tested,) if self.against is None else (self.tested, self.against)
 
     @property
     def needs_checkpoint(self) -> bool:
-        """FP32 and GPU sets are made again from it: a plan cannot run on a CPU."""
-        sets = (self.manifest, self.other)
-        return self.other is None or any(item is not None and item.backend != "cpu" for item in sets)
+        """FP32 graphs and those of GPU sets are made from it: a plan cannot run on a CPU."""
+        return self.against is None or any(item.manifest.backend != "cpu" for item in self.sets)
 
 
 def require_checkpoint(checkpoint: Checkpoint, manifest: Manifest) -> None:
@@ -75,55 +84,48 @@ def compare(wanted: Comparison, checkpoint: Checkpoint | None, progress: Callabl
 
     Args:
         wanted: the sets.
-        checkpoint: where `wanted.needs_checkpoint` says so.
+        checkpoint: needed where `wanted.needs_checkpoint` says so.
         progress: called with a line before each stage.
 
     Raises:
         EngineSetError: a GPU set's graph cannot be made again.
-        UsageError: the voice can speak none of the texts.
+        UsageError: the voice can speak none of the texts, or the checkpoint is not given.
     """
     with tempfile.TemporaryDirectory() as name:
         workshop = _Workshop(Path(name), checkpoint, progress)
-        manifest, other = wanted.manifest, wanted.other
-        tested = workshop.gpt(wanted.tested, manifest)
-        if other is not None and wanted.against is not None:
-            gpt, title = workshop.gpt(wanted.against, other), str(wanted.against)
-        else:
-            gpt, title = workshop.exact("gpt"), FP32
-        cpu_set = next((path for path, item in _sets(wanted) if item.backend == "cpu"), None)
+        tested = workshop.gpt(wanted.tested)
+        against = wanted.against
+        gpt, title = (workshop.exact("gpt"), FP32) if against is None else (workshop.gpt(against), str(against.path))
+        manifest = wanted.tested.manifest
+        # Codec and heads are FP32 in every CPU set.
+        plain = next((item.path for item in wanted.sets if item.manifest.backend == "cpu"), None)
         reference = Reference(
             voice=manifest,
             hashes=manifest.checkpoint.files,
-            tables=wanted.tested,
+            tables=wanted.tested.path,
             gpt=gpt,
-            codec=cpu_set / "codec.onnx" if cpu_set else workshop.exact("codec"),
+            codec=plain / "codec.onnx" if plain else workshop.exact("codec"),
             name=title,
-            heads=cpu_set / "gpt.onnx" if cpu_set else workshop.exact("gpt"),
+            heads=plain / "gpt.onnx" if plain else workshop.exact("gpt"),
         )
         progress("speaking the sentences to compare on")
         found = make_judge(reference, wanted.texts).measure(tested, simulated=manifest.backend != "cpu")
         return add_words(found, reference, tested, progress, wanted.sentences, wanted.seeds)
 
 
-def _sets(wanted: Comparison) -> Sequence[tuple[Path, Manifest]]:
-    sets = [(wanted.tested, wanted.manifest)]
-    if wanted.against is not None and wanted.other is not None:
-        sets.append((wanted.against, wanted.other))
-    return sets
-
-
 class _Workshop:
     """Makes graphs that a CPU can run."""
 
     def __init__(self, folder: Path, checkpoint: Checkpoint | None, progress: Callable[[str], None]) -> None:
-        self.folder, self.checkpoint, self.progress = folder, checkpoint, progress
+        self.folder, self.progress = folder, progress
+        self._given = checkpoint
 
-    def gpt(self, path: Path, manifest: Manifest) -> Path:
+    def gpt(self, item: BuiltSet) -> Path:
         """A set's `gpt`, or its simulation."""
-        if manifest.backend == "cpu":
-            return path / "gpt.onnx"
+        if item.manifest.backend == "cpu":
+            return item.path / "gpt.onnx"
         folder = Path(tempfile.mkdtemp(dir=self.folder))
-        return type_again(path, manifest, self._checkpoint(), folder, self.progress)
+        return type_again(item.path, item.manifest, self._checkpoint, folder, self.progress)
 
     def exact(self, name: str) -> Path:
         """An FP32 graph of the checkpoint."""
@@ -131,10 +133,11 @@ class _Workshop:
         if not file.exists():
             self.progress(f"exporting {name} in FP32")
             make = {"gpt": gpt_graph, "codec": codec_graph}[name]
-            export_graph(make(self._checkpoint()), self.folder)
+            export_graph(make(self._checkpoint), self.folder)
         return file
 
+    @property
     def _checkpoint(self) -> Checkpoint:
-        if self.checkpoint is None:
-            raise EngineSetError("this comparison needs the checkpoint the set was built from; name it: --checkpoint")
-        return self.checkpoint
+        if self._given is None:
+            raise UsageError("this comparison needs the checkpoint that the set was built from: --checkpoint")
+        return self._given

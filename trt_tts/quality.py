@@ -46,7 +46,7 @@ class Quality:
     mcd_db: float
     """Mel-cepstral distortion of the same sound."""
     words: WordErrors | None = None
-    words_note: str = "this voice has no recogniser"
+    words_note: str = "nobody listened"
     """Why `words` is None."""
 
     @classmethod

@@ -22,8 +22,6 @@ from trt_tts.sets import choose_set
 from trt_tts.shell import command
 from trt_tts.target import require_runs_on, this_machine
 
-FP32 = "fp32"
-
 
 def verify(
     folder: Annotated[Path | None, typer.Argument(help="Engine-set folder; without it as `say` chooses.")] = None,
@@ -78,14 +76,15 @@ def _compare(
     path: Path, manifest: Manifest, against: str, texts: Path | None, seeds: int, checkpoint: Path | None, as_json: bool
 ) -> None:
     require_build_extra()
-    from trt_tts.builders.compare import Comparison, compare, require_checkpoint
+    from trt_tts.builders.compare import FP32, SENTENCES, BuiltSet, Comparison, compare, require_checkpoint
     from trt_tts.calibration.dataset import load_dataset
 
-    other = None if against == FP32 else choose_set(Path(against), any_backend=True).path
-    if other is not None:
-        Manifest.load(other).verify(other)
+    other = None
+    if against != FP32:
+        other = BuiltSet(Path(against), Manifest.load(Path(against)))
+        other.manifest.verify(other.path)
     sentences = load_dataset(str(texts), path, fewest=1).texts if texts is not None else ()
-    wanted = Comparison(path, manifest, other, sentences, seeds=tuple(range(seeds)))
+    wanted = Comparison(BuiltSet(path, manifest), other, sentences, SENTENCES, tuple(range(seeds)))
     loaded = None
     if wanted.needs_checkpoint:
         require_graph_tools()
