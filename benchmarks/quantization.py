@@ -43,6 +43,7 @@ from trt_tts.demo import demo_checkpoint, heldout_sentences
 from trt_tts.quality import Quality
 
 CAPACITY = 512
+FP32 = "FP32"
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ class Variant:
     """Graph that a CPU can run."""
     weight_bytes: int
     """Of `gpt`, as the set holds them."""
-    int8_share: float
-    """Of the layers' linear weights."""
+    int8_share: float | None
+    """Of the layers' linear weights; None where they have fewer bits."""
     kept: tuple[str, ...] = ()
     """Linears that stayed FP16."""
 
@@ -85,7 +86,7 @@ class Bench:
 
     def variants(self) -> Iterator[Variant]:
         """Each is valid until the next one is asked for."""
-        yield Variant("FP32", self.reference.gpt, self._bytes(self.folder / "exact"), 0.0)
+        yield Variant(FP32, self.reference.gpt, self._bytes(self.folder / "exact"), 0.0)
         yield self._typed("FP16", "fp16", None)
         for method in METHODS:
             for smooth in (False, True):
@@ -126,7 +127,7 @@ class Bench:
     def _weight_only(self, precision: str) -> Variant:
         model = quantize_linears(onnx.load(self.reference.gpt), precision)
         save_model(model, self.folder / "work", "gpt")
-        share = 1.0 if precision == "int8" else 0.0
+        share = 1.0 if precision == "int8" else None
         name = f"CPU {precision} (weights in blocks)"
         return Variant(name, self.folder / "work" / "gpt.onnx", self._bytes(self.folder / "work"), share)
 
@@ -158,10 +159,13 @@ def markdown(rows: list[Row]) -> str:
     for row in rows:
         variant, found = row.variant, row.quality
         wer = f"{found.words.rate:.1%}" if found.words else "not measured"
-        cells = (
+        distances = (
             f"{found.top1:.1%}", f"{found.kl:.5f}", f"{found.hidden_snr_db:.1f}", f"{found.mel_l1:.4f}",
-            f"{found.mcd_db:.3f}", wer, f"{variant.weight_bytes / 1e6:.2f}", f"{variant.int8_share:.0%}",
+            f"{found.mcd_db:.3f}",
         )  # fmt: skip
+        share = "" if variant.int8_share is None else f"{variant.int8_share:.0%}"
+        itself = variant.name == FP32
+        cells = (*(("",) * 5 if itself else distances), wer, f"{variant.weight_bytes / 1e6:.2f}", share)
         lines.append(f"| {variant.name} | {' | '.join(cells)} |")
     kept = next((row.variant.kept for row in rows if row.variant.kept), ())
     return "\n".join([*lines, "", f"Left in FP16 by the default: {', '.join(kept) or 'none'}.", ""])
