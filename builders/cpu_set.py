@@ -82,7 +82,7 @@ def build_cpu_set(
     Raises:
         UsageError: `target` exists, or a limit cannot be met.
         ExportError: a graph does not compute what the checkpoint computes.
-        BuildError: quantization changes the voice too much.
+        QualityError: quantization changes the voice too much.
         TrtTtsError: the disk is too small.
     """
     capacity = capacity_for(checkpoint.config, build.max_seconds)

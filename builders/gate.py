@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trt_tts.demo import heldout_sentences, is_demo_voice
-from trt_tts.errors import BuildError, UsageError
+from trt_tts.errors import QualityError, UsageError
 from trt_tts.quality import GATES, Quality
 
 from .quality import Judge
@@ -62,11 +62,12 @@ def add_words(
 
 
 def require_quality(found: Quality, precision: str) -> None:
-    """Raises BuildError with every measure that is beyond its limit."""
+    """Raises QualityError with every measure that is beyond its limit."""
     failed = [line for line in GATES[precision].lines(found) if line.passed is False]
     if failed:
         listed = "; ".join(f"{line.measure} {line.value}, allowed {line.limit}" for line in failed)
-        raise BuildError(
+        message = (
             f"{precision} changes this voice too much: {listed}. {_WAY_OUT[precision]}, or keep the set all the same "
             f"with --no-gate"
         )
+        raise QualityError(message, found, precision)

@@ -47,7 +47,7 @@ def type_gpt(
         progress: called with a line before each stage.
 
     Raises:
-        BuildError: the voice does not survive.
+        QualityError: the voice does not survive.
         as `write_typed` otherwise.
     """
     calibration = request.calibration

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from trt_tts.errors import BuildError
+from trt_tts.errors import QualityError
 from trt_tts.quality import GATES, Quality
 
 from .calibration_data import Calibration
@@ -47,7 +47,7 @@ def type_for_int8(
         progress: called with a line before each try.
 
     Raises:
-        BuildError: the gate is not passed with half of the linears in FP16.
+        QualityError: the gate is not passed with half of the linears in FP16.
         as `write_typed` otherwise.
     """
     gate, ranked = GATES["int8"], _ranked(request.calibration)
@@ -62,11 +62,12 @@ def type_for_int8(
         if gate.passes(found) and enough:
             return typed, found
         tried.append(f"{kept} kept: top-1 {found.top1:.1%}, KL {found.kl:.4f}")
-    raise BuildError(
+    message = (
         f"INT8 changes this voice too much: at least {gate.least_top1:.1%} top-1 agreement with FP32 and at most "
         f"{gate.most_kl} KL are needed, and keeping the worst linears in FP16 gave {'; '.join(tried)}. Calibrate with "
         f"more and fitting texts, with --sensitivity or another --method, or build with --precision fp16"
     )
+    raise QualityError(message, found, "int8")
 
 
 def _share_after(typed: TypedGraph, leaving: list[str]) -> float:

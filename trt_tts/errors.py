@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from trt_tts.quality import Quality
+
 
 class TrtTtsError(Exception):
     """Base of all errors raised on purpose. The command line prints it and exits with `exit_code`."""
@@ -35,6 +37,17 @@ class ExportError(TrtTtsError):
 
 class BuildError(TrtTtsError):
     """TensorRT could not build an engine, or built something else than was asked for."""
+
+
+class QualityError(BuildError):
+    """Quantization changes the voice too much."""
+
+    def __init__(self, message: str, found: Quality, precision: str) -> None:
+        super().__init__(message)
+        self.found = found
+        """What was measured."""
+        self.precision = precision
+        """Key of `trt_tts.quality.GATES`."""
 
 
 class EngineSetError(TrtTtsError):

@@ -20,6 +20,7 @@ def cases(tiny, tiny_set):
     random, wide = np.random.default_rng(0), tiny.config.gpt.hidden_size
     spoken = [
         Spoken(
+            "a text",
             random.standard_normal((prompt, wide)).astype(np.float32),
             random.integers(0, 625, (steps, 4)).astype(np.int32),
             random.standard_normal((steps, wide)).astype(np.float32),

@@ -7,7 +7,7 @@ import pytest
 
 from tests.conftest import export_by_copying
 from trt_tts import Audio, Engine, ExportError, TrtTtsError, UsageError
-from trt_tts.builders import cpu_set
+from trt_tts.builders import cpu_set, gate
 from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
 from trt_tts.errors import BuildError
 from trt_tts.manifest import Manifest
@@ -105,6 +105,8 @@ def test_a_set_whose_linears_were_not_quantized_fails_the_build(demo, demo_set):
 
 @pytest.fixture
 def exported_before(tiny_set, monkeypatch):
+    monkeypatch.setattr(gate, "MOST_TEXTS", 3)
+    monkeypatch.setattr(gate, "STEPS", 64)
     monkeypatch.setattr(cpu_set, "export_graph", export_by_copying(tiny_set))
 
 

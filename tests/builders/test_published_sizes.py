@@ -94,9 +94,11 @@ def test_batch_of_one_stores_no_weight_twice(published, exported, tmp_path):
     assert max(memory.activations) <= 18 * MB
 
 
-def test_int8_halves_the_weights_and_leaves_the_activations(published, exported, tmp_path):
+def test_int8_halves_the_weights_and_leaves_the_activations(published, exported, half_set, tmp_path):
     memory = build_gpt(published, exported, tmp_path, Limits(4, 2048, 128), "int8")
     assert memory.weights <= 203 * MB
     assert memory.activations[0] <= 32 * MB and max(memory.activations[1:]) <= 26 * MB
+    half = [item.activation_bytes for item in half_set[0].graphs["gpt"].plan.profiles]
+    assert memory.activations == pytest.approx(half, rel=0.1)
     one_row, codec, inputs_and_outputs = published.config.gpt.kv_bytes_per_position // 2 * 2048, 84 * MB, 3 * MB
     assert memory.weights + one_row + codec + max(memory.activations) + inputs_and_outputs <= 0.47e9

@@ -53,6 +53,8 @@ def test_the_hash_follows_the_texts(tmp_path):
     [
         ("a.txt", "", "utf-8", "holds 0 distinct texts; at least 8"),
         ("a.txt", "the same\n" * 100, "utf-8", "holds 1 distinct texts"),
+        ("a.txt", "\n".join(f"number {i}" for i in range(99)), "utf-8", "99 texts .* all alike: they hold 1 distinct"),
+        ("a.txt", "\n".join("一二三"[: i % 3 + 1] * i for i in range(1, 20)), "utf-8", "hold 3 distinct words or char"),
         ("a.txt", "caf\xe9\n" * 9, "latin-1", "not UTF-8"),
         ("a.jsonl", '{"text": "a"}\n{"no": 1}', "utf-8", "line 2"),
         ("a.jsonl", "[1]", "utf-8", "line 1"),

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 import soundfile
 
+from tests.cli import in_process
+
 TEXT = "the engine is ready"
 
 
@@ -101,11 +103,13 @@ def test_gbk_file_is_read_and_named(demo_set, tmp_path):
         (["voices", "-e", "absent"], 1, "absent"),
     ],
 )
-def test_mistakes_get_one_clear_message_and_leave_nothing(demo_set, tmp_path, arguments, code, message):
-    result = trt_tts(*arguments, cwd=tmp_path, TRT_TTS_ENGINE=str(demo_set))
-    assert result.returncode == code, stderr(result)
-    assert message in stderr(result)
-    assert "Traceback" not in stderr(result)
+def test_mistakes_get_one_clear_message_and_leave_nothing(demo_set, tmp_path, monkeypatch, arguments, code, message):
+    monkeypatch.setenv("TRT_TTS_ENGINE", str(demo_set))
+    monkeypatch.setenv("COLUMNS", "200")
+    result = in_process.trt_tts(*arguments, cwd=tmp_path)
+    assert result.returncode == code, result.stderr
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,8 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from trt_tts.cli.console import megabytes, note, out, progress
+from trt_tts.cli.quality_table import print_quality
 from trt_tts.cli.toolchain import load_chosen_checkpoint, require_build_extra, require_graph_tools
 from trt_tts.engine import MOST_DEVICES
+from trt_tts.errors import QualityError
 from trt_tts.files import require_new
 from trt_tts.manifest import Manifest
 from trt_tts.options import require_whole
@@ -91,11 +93,15 @@ def build(
     target = output or Path("engines") / f"{place}-{precision}"
     note(f"backend: {choice.backend} ({choice.reason})")
     options = _Options(checkpoint, precision, max_batch, max_seconds, target, force, gate)
-    if choice.backend == "cpu":
-        _build_for_cpu(options)
-    else:
-        note(f"card: {chosen_card.card.name} ({chosen_card.reason})")
-        _build_for_gpu(options, chosen_card.card, choice, device, calibration, precision_map)
+    try:
+        if choice.backend == "cpu":
+            _build_for_cpu(options)
+        else:
+            note(f"card: {chosen_card.card.name} ({chosen_card.reason})")
+            _build_for_gpu(options, chosen_card.card, choice, device, calibration, precision_map)
+    except QualityError as error:
+        print_quality(error.found, error.precision)
+        raise
 
 
 def _build_for_cpu(options: _Options) -> None:

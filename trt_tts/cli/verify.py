@@ -77,13 +77,15 @@ def _compare(
 ) -> None:
     require_build_extra()
     from trt_tts.builders.compare import FP32, SENTENCES, BuiltSet, Comparison, compare, require_checkpoint
-    from trt_tts.calibration.dataset import load_dataset
+    from trt_tts.calibration.dataset import read_texts
 
     other = None
     if against != FP32:
         other = BuiltSet(Path(against), Manifest.load(Path(against)))
         other.manifest.verify(other.path)
-    sentences = load_dataset(str(texts), path, fewest=1).texts if texts is not None else ()
+    sentences = read_texts(texts) if texts is not None else ()
+    if texts is not None and not sentences:
+        raise UsageError(f"{texts} holds no sentence to compare on")
     wanted = Comparison(BuiltSet(path, manifest), other, sentences, SENTENCES, tuple(range(seeds)))
     loaded = None
     if wanted.needs_checkpoint:
