@@ -18,10 +18,8 @@ from .word_errors import Listener, why_nobody_listens
 MOST_TEXTS = 25
 STEPS = 192
 ROWS = 8
-_WAY_OUT = {
-    "int8": "Calibrate with more and fitting texts, or build with --precision fp16 (fp32 on the CPU)",
-    "int4": "Build with --precision int8",
-}
+_CPU_WAY_OUT = {"int8": "Build with --precision fp32", "int4": "Build with --precision int8"}
+_GPU_WAY_OUT = "Calibrate with more and fitting texts, or build with --precision fp16"
 
 
 def judged_texts(hashes: Mapping[str, str]) -> tuple[str, ...]:
@@ -66,8 +64,8 @@ def require_quality(found: Quality, precision: str) -> None:
     failed = [line for line in GATES[precision].lines(found) if line.passed is False]
     if failed:
         listed = "; ".join(f"{line.measure} {line.value}, allowed {line.limit}" for line in failed)
+        way_out = _GPU_WAY_OUT if found.simulated else _CPU_WAY_OUT[precision]
         message = (
-            f"{precision} changes this voice too much: {listed}. {_WAY_OUT[precision]}, or keep the set all the same "
-            f"with --no-gate"
+            f"{precision} changes this voice too much: {listed}. {way_out}, or keep the set all the same with --no-gate"
         )
         raise QualityError(message, found, precision)

@@ -167,9 +167,9 @@ def _report(manifest: Manifest, target: Path, started: float) -> None:
     )
     if manifest.quality is not None:
         words = manifest.quality.words
-        heard = f", WER {words.rate:.1%} (FP32 {words.reference:.1%})" if words else ""
+        heard = f"WER {words.rate:.1%} (FP32 {words.reference:.1%})" if words else "WER not measured"
         note(
-            f"speech compared with FP32: top-1 {manifest.quality.top1:.1%}, KL {manifest.quality.kl:.4f}{heard}; all "
+            f"speech compared with FP32: top-1 {manifest.quality.top1:.1%}, KL {manifest.quality.kl:.4f}, {heard}; all "
             f"measures: {command('trt-tts', 'inspect', target)}"
         )
     out.print(str(target))
