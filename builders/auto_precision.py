@@ -16,10 +16,11 @@ from trt_tts.files import new_folder, require_new
 from trt_tts.flavour import Flavour
 from trt_tts.manifest import Manifest
 from trt_tts.plan_info import Verification
+from trt_tts.progress import Progress
 from trt_tts.selftest import load_cases
 
 from .checkpoint import Checkpoint
-from .gpu_set import GpuBuild, Progress, build_gpu_set
+from .gpu_set import GpuBuild, build_gpu_set
 from .plan_runner import PlanRunner
 
 Times = dict[str, float]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from trt_tts.errors import UsageError
 from trt_tts.manifest import Manifest
+from trt_tts.progress import Progress
 from trt_tts.quality import Quality
 
 from .checkpoint import Checkpoint
@@ -79,7 +79,7 @@ def require_checkpoint(checkpoint: Checkpoint, manifest: Manifest) -> None:
         )
 
 
-def compare(wanted: Comparison, checkpoint: Checkpoint | None, progress: Callable[[str], None]) -> Quality:
+def compare(wanted: Comparison, checkpoint: Checkpoint | None, progress: Progress) -> Quality:
     """Measure everything the gates know.
 
     Args:
@@ -116,7 +116,7 @@ def compare(wanted: Comparison, checkpoint: Checkpoint | None, progress: Callabl
 class _Workshop:
     """Makes graphs that a CPU can run."""
 
-    def __init__(self, folder: Path, checkpoint: Checkpoint | None, progress: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, checkpoint: Checkpoint | None, progress: Progress) -> None:
         self.folder, self.progress = folder, progress
         self._given = checkpoint
 

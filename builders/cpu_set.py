@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +20,7 @@ from trt_tts.manifest import (
     Target,
 )
 from trt_tts.model_config import ModelConfig
+from trt_tts.progress import Progress
 from trt_tts.quality import Quality
 from trt_tts.selftest import speaks
 from trt_tts.version import __version__
@@ -68,7 +68,7 @@ def build_cpu_set(
     target: Path,
     build: CpuBuild,
     force: bool = False,
-    progress: Callable[[str], None] = lambda stage: None,
+    progress: Progress = lambda stage: None,
 ) -> Manifest:
     """Export, quantize and write a complete set to `target`; on an error nothing is left there.
 
@@ -131,7 +131,7 @@ def _quantize(folder: Path, precision: str, config: ModelConfig) -> None:
     save_model(model, folder, "gpt")
 
 
-def _judge(checkpoint: Checkpoint, folder: Path, build: CpuBuild, progress: Callable[[str], None]) -> Quality | None:
+def _judge(checkpoint: Checkpoint, folder: Path, build: CpuBuild, progress: Progress) -> Quality | None:
     """What quantization did to the speech; removes the FP32 graph."""
     if build.precision not in BITS:
         return None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from trt_tts.demo import heldout_sentences, is_demo_voice
 from trt_tts.errors import QualityError, UsageError
+from trt_tts.progress import Progress
 from trt_tts.quality import GATES, Quality
 
 from .quality import Judge
@@ -47,7 +48,7 @@ def add_words(
     found: Quality,
     reference: Reference,
     tested: Path,
-    progress: Callable[[str], None],
+    progress: Progress,
     sentences: int = MOST_TEXTS,
     seeds: Sequence[int] = (0,),
 ) -> Quality:

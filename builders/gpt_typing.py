@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from trt_tts.errors import EngineSetError
 from trt_tts.files import sha256_of
 from trt_tts.manifest import Manifest
+from trt_tts.progress import Progress
 from trt_tts.quality import Quality
 
 from .calibration_data import Calibration, load_calibration
@@ -30,7 +31,6 @@ CALIBRATION_FILE = "calibration.json"
 CHOSEN_MAP = "precision-map.toml"
 """What a GPU set was typed with, beside its plans: `type_again` reads both."""
 JUDGED = "gpt-judged.onnx"
-Progress = Callable[[str], None]
 
 
 def type_gpt(

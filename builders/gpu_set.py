@@ -6,7 +6,6 @@ import math
 import re
 import shutil
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ from trt_tts.flavour import TENSORRT_RTX, Flavour, installed_version
 from trt_tts.gpu_reading import read_gpu
 from trt_tts.manifest import CheckpointInfo, GraphInfo, Limits, Manifest, Target
 from trt_tts.plan_info import MemoryLine, PlanInfo, ProfileInfo, Verification
+from trt_tts.progress import Progress
 from trt_tts.quality import Quality
 from trt_tts.selftest import Case, Feed, judge, save_cases
 from trt_tts.target import system_name
@@ -54,7 +54,6 @@ MOST_STORED = 1.1
 """Built weights over expected ones: above it something is stored twice, or is wider than asked for."""
 SIMULATED_SPAN, SIMULATED_ROWS = 512, 2
 """Larger cases are left to the card: a CPU takes long and much memory for them."""
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from trt_tts.errors import QualityError
+from trt_tts.progress import Progress
 from trt_tts.quality import GATES, Quality
 
 from .calibration_data import Calibration
@@ -31,7 +31,7 @@ def type_for_int8(
     folder: Path,
     request: TypeRequest,
     ranges: dict[str, float],
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> tuple[TypedGraph, Quality]:
     """Type `gpt` with few linears left out of INT8: until it reaches the aim, or passes the gate with few in INT8.
 

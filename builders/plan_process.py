@@ -7,17 +7,16 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
 
 from trt_tts.errors import BuildError
+from trt_tts.progress import Progress
 
 from .build_log import LogLine, cause_of, fold
 from .plan_job import PlanJob, PlanReport
 
-Progress = Callable[[str], None]
 _KILLED = (-9, 137)
 
 

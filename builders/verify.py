@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +11,10 @@ from trt_tts.errors import BuildError, EngineSetError
 from trt_tts.flavour import Flavour
 from trt_tts.manifest import Manifest
 from trt_tts.plan_info import PlanInfo, Verification
+from trt_tts.progress import Progress
 from trt_tts.selftest import CaseResult, load_cases, run_cases
 
 from .plan_runner import PlanRunner
-
-Progress = Callable[[str], None]
 
 
 def verify_folder(folder: Path, manifest: Manifest, flavour: Flavour, progress: Progress) -> Manifest:

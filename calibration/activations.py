@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -10,13 +9,12 @@ import onnx
 from trt_tts.builders.edited_session import load_structure, open_edited, set_outputs
 from trt_tts.builders.samples import Spoken, forced_feed
 from trt_tts.model_config import GptConfig
+from trt_tts.progress import Progress
 
 from .linear_input import F32, LinearInput
 
 
-def collect_inputs(
-    file: Path, gpt: GptConfig, spoken: list[Spoken], progress: Callable[[str], None]
-) -> dict[str, LinearInput]:
+def collect_inputs(file: Path, gpt: GptConfig, spoken: list[Spoken], progress: Progress) -> dict[str, LinearInput]:
     """Linear of a layer, by node name -> what its input looks like, from one teacher-forced pass per sentence.
 
     The activations are those of step-by-step decoding, at a fraction of its cost.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from trt_tts.builders.reference import Reference
 from trt_tts.builders.samples import Spoken, speak
 from trt_tts.builders.smoothing import Factors, write_smoothed
 from trt_tts.errors import UsageError
+from trt_tts.progress import Progress
 
 from .activations import collect_inputs
 from .dataset import FEWEST, Dataset
@@ -87,7 +87,7 @@ class CalibrationRun:
 
 
 def run_calibration(
-    checkpoint: Checkpoint, dataset: Dataset, request: CalibrationRequest, progress: Callable[[str], None]
+    checkpoint: Checkpoint, dataset: Dataset, request: CalibrationRequest, progress: Progress
 ) -> CalibrationRun:
     """Speak the dataset as in real use, then read every linear's input from one pass per sentence.
 
@@ -111,7 +111,7 @@ def run_calibration(
 
 
 def _speak(
-    checkpoint: Checkpoint, folder: Path, dataset: Dataset, request: CalibrationRequest, progress: Callable[[str], None]
+    checkpoint: Checkpoint, folder: Path, dataset: Dataset, request: CalibrationRequest, progress: Progress
 ) -> tuple[list[Spoken], int]:
     """Speak what is not kept for judging."""
     kept = set(judged_texts(checkpoint.hashes))
@@ -133,7 +133,7 @@ def _calibrate(
     folder: Path,
     spoken: list[Spoken],
     request: CalibrationRequest,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> CalibrationRun:
     sizes = checkpoint.config.gpt
     inputs = collect_inputs(folder / "gpt.onnx", sizes, spoken, progress)
@@ -162,7 +162,7 @@ def _rounded(factors: F32) -> tuple[float, ...]:
     return tuple(float(f"{factor:.5g}") for factor in factors)
 
 
-def _strengths(inputs: dict[str, LinearInput], method: str, progress: Callable[[str], None]) -> dict[str, float]:
+def _strengths(inputs: dict[str, LinearInput], method: str, progress: Progress) -> dict[str, float]:
     """Linear -> strength of its smoothing."""
     found = {}
     for i, (node, item) in enumerate(inputs.items()):
@@ -172,7 +172,7 @@ def _strengths(inputs: dict[str, LinearInput], method: str, progress: Callable[[
 
 
 def _with_sensitivity(
-    run: CalibrationRun, checkpoint: Checkpoint, folder: Path, spoken: list[Spoken], progress: Callable[[str], None]
+    run: CalibrationRun, checkpoint: Checkpoint, folder: Path, spoken: list[Spoken], progress: Progress
 ) -> CalibrationRun:
     progress("exporting codec")
     export_graph(codec_graph(checkpoint), folder)

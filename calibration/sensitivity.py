@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from trt_tts.builders.ranges import record
 from trt_tts.builders.reference import Reference
 from trt_tts.builders.samples import Spoken, feeds_of
 from trt_tts.builders.typed_graph import TypeRequest, write_typed
+from trt_tts.progress import Progress
 
 MOST_SENTENCES = 16
 _RANGE_SENTENCES = 4
@@ -38,7 +38,7 @@ def measure_sensitivity(
     calibration: Calibration,
     spoken: list[Spoken],
     work: Path,
-    progress: Callable[[str], None],
+    progress: Progress,
 ) -> tuple[Damage, ...]:
     """Type `gpt` anew for every place and compare its codes with FP32's, the most damaging place first.
 

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from trt_tts.errors import EngineSetError
+from trt_tts.progress import Progress
 
 SELFTEST = "selftest.npz"
 LEAST_SNR_DB = {"fp32": 60.0, "fp16": 30.0, "int8": 6.0}
@@ -119,7 +120,7 @@ def snr_db(wanted: npt.NDArray[Any], value: npt.NDArray[Any]) -> float:
 
 
 def run_cases(
-    cases: list[Case], execute: Callable[[Case], tuple[Feed, ...]], precision: str, progress: Callable[[str], None]
+    cases: list[Case], execute: Callable[[Case], tuple[Feed, ...]], precision: str, progress: Progress
 ) -> Iterator[CaseResult]:
     """Run and judge each case."""
     for case in cases:
