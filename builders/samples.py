@@ -150,7 +150,7 @@ def _requests(
         voice = frontend.voice_in_turn(len(kept))
         options = SynthesisOptions(voice=voice, max_steps=steps, min_steps=min(8, steps))
         try:
-            kept.append((i, frontend.request(frontend.clean(text, normalize=True), options, seed + len(kept))))
+            kept.append((i, frontend.request(frontend.clean(text, normalize=True).text, options, seed + len(kept))))
         except (TextError, CapacityError):
             refused += 1
     return kept, refused

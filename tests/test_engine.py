@@ -18,6 +18,8 @@ from trt_tts import (
     Voice,
     VoiceError,
 )
+from trt_tts.generation import generate
+from trt_tts.text.segments import SENTENCE_PAUSE
 
 TEXT = "the engine is ready"
 
@@ -98,9 +100,46 @@ def test_text_the_voice_cannot_speak_is_refused(engine, text):
         engine.synthesize(text)
 
 
-def test_text_beyond_the_capacity_is_refused(tiny_set):
-    with Engine.load(tiny_set) as small, pytest.raises(CapacityError, match="positions per sequence"):
-        small.synthesize("word " * 1000)
+def test_a_long_text_is_spoken_in_segments_that_fit_the_capacity(tiny_set):
+    """T13: 400 words without a mark; each segment is stopped after a few steps."""
+    stages = []
+    with Engine.load(tiny_set) as small:
+        audio = small.synthesize("word " * 400, seed=1, max_steps=3, progress=stages.append)
+        assert len(stages) > 5 and stages[-1] == f"speaking {len(stages)}/{len(stages)}"
+        assert audio.text == ("word " * 400).strip()
+        assert audio.steps == 3 * len(stages) and audio.truncated
+        with pytest.raises(CapacityError, match="positions per sequence"):
+            small.synthesize("the", min_steps=5000)
+
+
+def test_sentences_are_what_they_are_alone_with_silence_between(engine):
+    """The noise of a later segment is another, so only the first one equals its solo run."""
+    first, second = "good morning.", "turn the fan on."
+    whole = engine.synthesize(f"{first} {second}", seed=5)
+    alone = engine.synthesize(first, seed=5)
+    pause = round(SENTENCE_PAUSE * 24000)
+    assert snr(alone.samples, whole.samples[: alone.samples.size]) > 60
+    silence = whole.samples[alone.samples.size : alone.samples.size + pause]
+    assert not silence.any()
+    rest = whole.samples[alone.samples.size + pause :]
+    assert rest.size == 256 * (2 * (whole.steps - alone.steps) - 1)
+    assert np.abs(rest).max() > 0.01
+    assert (whole.text, whole.truncated) == (f"{first} {second}", False)
+
+
+def test_a_long_text_sounds_the_same_whatever_the_batch(demo_set, engine):
+    text = "good morning. it is ten past three. turn the fan on. where is the red battery? good evening."
+    several = engine.synthesize(text, seed=3)
+    frontend = engine._frontend
+    requests = [frontend.request(part.text, SynthesisOptions(), 3, i) for i, part in enumerate(frontend.segments(text))]
+    one_at_a_time = [result for _, result in generate(engine._gpt, requests, 1)]
+    assert several.steps == sum(len(result.codes) for result in one_at_a_time)
+
+
+def test_warnings_of_a_long_text_name_the_segment(engine):
+    audio = engine.synthesize("good morning. turn the fan on.", seed=5, max_steps=10)
+    assert [warning for warning in audio.warnings if warning.startswith("'turn the fan on.': stopped at the limit")]
+    assert audio.truncated
 
 
 def test_full_capacity_is_used_and_reported_as_truncated(tiny_set):
@@ -169,10 +208,10 @@ def test_failed_text_leaves_the_results_of_its_mates(engine, monkeypatch):
     prepare = Engine._prepare
 
     def poisoned(self, text, options):
-        clean, request = prepare(self, text, options)
+        job = prepare(self, text, options)
         if text == "good morning":
-            request.embedded[2] = np.nan
-        return clean, request
+            job.requests[0].embedded[2] = np.nan
+        return job
 
     monkeypatch.setattr(Engine, "_prepare", poisoned)
     with pytest.raises(GenerationError, match="good morning") as failure:

@@ -20,11 +20,13 @@ from trt_tts.cpu.session import open_session
 from trt_tts.cpu.threads import usable_threads
 from trt_tts.errors import EngineSetError, GenerationError, TrtTtsError, UsageError
 from trt_tts.frontend import Frontend
-from trt_tts.generation import Generated, Request, generate
+from trt_tts.generation import Generated, generate
 from trt_tts.manifest import Limits, Manifest
-from trt_tts.model_config import MAX_CANDIDATES, STEPS_PER_SECOND
+from trt_tts.model_config import MAX_CANDIDATES
 from trt_tts.options import SynthesisOptions, require_whole
+from trt_tts.progress import Progress
 from trt_tts.refine import refine_text
+from trt_tts.speech import Job, Speech
 from trt_tts.target import require_runs_on, this_machine
 from trt_tts.text.clean import CleanText
 from trt_tts.text.prompt import TRAINED_SPEED, refine_prompt
@@ -34,9 +36,6 @@ logger = logging.getLogger("trt_tts")
 BACKENDS = ("auto", "cpu")
 MOST_DEVICES = 255
 MOST_THREADS = 256
-FEWEST_STEPS = 6
-FEWEST_STEPS_PER_LETTER = 0.6
-"""Speech of fewer steps than these is reported; the demo voice takes about three steps per letter."""
 
 
 @dataclass(frozen=True)
@@ -149,26 +148,37 @@ class Engine:
         """The set's named voices; the first is the default."""
         return dict(self._frontend.book.voices)
 
-    def synthesize(self, text: str, options: SynthesisOptions | None = None, **overrides: Any) -> Audio:
-        """Speak a text.
+    def synthesize(
+        self,
+        text: str,
+        options: SynthesisOptions | None = None,
+        progress: Progress = lambda stage: None,
+        **overrides: Any,
+    ) -> Audio:
+        """Speak a text of any length: segment by segment, `max_batch` of them at a time, with pauses between.
 
         Args:
             text: what to say.
             options: how; None takes the defaults.
+            progress: called with "speaking 3/7" as segments end.
             overrides: single options by name, for example `seed=7`.
 
         Raises:
             TextError: this voice cannot speak the text.
             VoiceError: no such voice.
-            CapacityError: the text is longer than the set was built for.
+            CapacityError: the set's capacity leaves no room for a segment, or for `min_steps`.
             GenerationError: the model's numbers were not finite.
         """
-        return self.synthesize_batch([text], options, **overrides)[0]
+        return self.synthesize_batch([text], options, progress, **overrides)[0]
 
     def synthesize_batch(
-        self, texts: Sequence[str], options: SynthesisOptions | None = None, **overrides: Any
+        self,
+        texts: Sequence[str],
+        options: SynthesisOptions | None = None,
+        progress: Progress = lambda stage: None,
+        **overrides: Any,
     ) -> list[Audio]:
-        """Speak several texts, up to the set's `max_batch` at a time; each as `synthesize` would alone.
+        """Speak several texts, up to `max_batch` of their segments at a time; each as `synthesize` would alone.
 
         Raises:
             as `synthesize`. A text that cannot be spoken fails the call before anything is generated. A
@@ -181,13 +191,13 @@ class Engine:
         options = (options or SynthesisOptions()).override(**overrides)
         with self._lock:
             self._require_open()
-            jobs = [self._prepare(text, options) for text in texts]
-            results = dict(generate(self._gpt, [request for _, request in jobs], self._manifest.limits.max_batch))
+            speeches = [Speech(self._prepare(text, options)) for text in texts]
+            self._generate(speeches, options, progress)
             finished: list[Audio | None] = []
             failure: GenerationError | None = None
-            for i, (clean, request) in enumerate(jobs):
+            for speech in speeches:
                 try:
-                    finished.append(self._finish(clean, request, results[i], options))
+                    finished.append(speech.audio())
                 except GenerationError as error:
                     finished.append(None)
                     failure = failure or error
@@ -229,24 +239,34 @@ class Engine:
         if self._closed:
             raise TrtTtsError("this engine is closed; load it again with Engine.load")
 
-    def _prepare(self, text: str, options: SynthesisOptions) -> tuple[CleanText, Request]:
+    def _prepare(self, text: str, options: SynthesisOptions) -> Job:
         seed = secrets.randbits(32) if options.seed is None else options.seed
         clean = self._frontend.clean(text, options.normalize)
         if options.refine:
             clean = self._refine(clean, options, seed)
-        request = self._frontend.request(clean, options, seed)
-        return CleanText(clean.text, (*clean.warnings, *self._option_warnings(options))), request
+        segments = self._frontend.segments(clean.text)
+        requests = tuple(
+            self._frontend.request(segment.text, options, seed, index) for index, segment in enumerate(segments)
+        )
+        return Job(clean.text, (*clean.warnings, *self._option_warnings(options)), seed, segments, requests)
+
+    def _generate(self, speeches: list[Speech], options: SynthesisOptions, progress: Progress) -> None:
+        places = [(speech, i) for speech in speeches for i in range(len(speech.job.segments))]
+        requests = [speech.job.requests[i] for speech, i in places]
+        for done, (place, result) in enumerate(generate(self._gpt, requests, self._manifest.limits.max_batch), 1):
+            speech, index = places[place]
+            # At once, so that only sound is kept of a long text.
+            speech.add(index, result, np.zeros(0, np.float32) if result.failed else self._decode(result, options))
+            progress(f"speaking {done}/{len(places)}")
 
     def _refine(self, clean: CleanText, options: SynthesisOptions, seed: int) -> CleanText:
-        prompt = refine_prompt(clean.text, options.oral, options.laugh, options.pause)
-        refined = refine_text(
-            self._gpt,
-            self._session_on_demand("text_head"),
-            self._frontend.text_embedding,
-            self._frontend.tokenizer,
-            prompt,
-            seed,
-        )
+        """The text as the model rewrites it, segment by segment."""
+        head, frontend = self._session_on_demand("text_head"), self._frontend
+        parts = []
+        for segment in frontend.segments(clean.text):
+            prompt = refine_prompt(segment.text, options.oral, options.laugh, options.pause)
+            parts.append(refine_text(self._gpt, head, frontend.text_embedding, frontend.tokenizer, prompt, seed))
+        refined = " ".join(parts)
         if not any(c.isalnum() for c in refined):
             return CleanText(clean.text, (*clean.warnings, "the refine pass returned no text; spoke the original"))
         again = self._frontend.clean(refined, options.normalize)
@@ -262,26 +282,9 @@ class Engine:
             warnings.append(f"this voice knows speed {TRAINED_SPEED} only; speed {options.speed} was ignored")
         return warnings
 
-    def _finish(self, clean: CleanText, request: Request, result: Generated, options: SynthesisOptions) -> Audio:
-        steps = len(result.codes)
-        if result.failed:
-            raise GenerationError(
-                f"the model's numbers stopped being finite at step {steps} of {clean.text[:40]!r}, "
-                f"seed {request.seed}. Try another seed; if it happens again, build the engine set anew"
-            )
-        warnings = clean.warnings
-        if result.truncated:
-            limit = f"stopped at the limit of {steps} steps ({steps / STEPS_PER_SECOND:.1f} s) before the model ended"
-            warnings = (*warnings, limit)
-        letters = sum(c.isalnum() for c in clean.text)
-        if not result.truncated and steps < max(FEWEST_STEPS, FEWEST_STEPS_PER_LETTER * letters):
-            warnings = (*warnings, f"only {steps / STEPS_PER_SECOND:.2f} s of sound: the voice may not know this text")
-        samples = self._decode(result, options.use_decoder)
-        return Audio(samples, request.seed, steps, result.truncated, clean.text, warnings)
-
-    def _decode(self, result: Generated, use_decoder: bool) -> Samples:
+    def _decode(self, result: Generated, options: SynthesisOptions) -> Samples:
         """float32 [256 * (2T - 1)] from T steps."""
-        if use_decoder:
+        if options.use_decoder:
             feed = {"hidden": result.hidden[None]}
             session = self._sessions["codec"]
         else:

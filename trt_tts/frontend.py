@@ -13,9 +13,16 @@ from trt_tts.model_config import GptConfig
 from trt_tts.options import SynthesisOptions
 from trt_tts.text.clean import CleanText, clean_text
 from trt_tts.text.prompt import SPEAKER, speech_prompt
+from trt_tts.text.segments import Segment, split_text
 from trt_tts.text.tokenizer import load_tokenizer
 from trt_tts.voice import Voice
 from trt_tts.voices import VoiceBook
+
+MOST_TOKENS = 120
+"""In longer segments the model drops words."""
+STEPS_PER_TOKEN = 16
+"""Generous for a word piece or a Chinese character: a token of text becomes a third of a second at most."""
+FEWEST_TOKENS = 8
 
 
 class Frontend:
@@ -35,15 +42,26 @@ class Frontend:
         """
         return clean_text(text, self.tokenizer, normalize)
 
-    def request(self, clean: CleanText, options: SynthesisOptions, seed: int) -> Request:
-        """What the decode loop needs to speak a cleaned text.
+    def segments(self, text: str) -> tuple[Segment, ...]:
+        """A cleaned text in parts that fit the capacity together with the speech they become."""
+        most = max(FEWEST_TOKENS, min(MOST_TOKENS, self.capacity // STEPS_PER_TOKEN))
+        return split_text(text, lambda part: len(self.tokenizer.encode(part)), most)
+
+    def request(self, text: str, options: SynthesisOptions, seed: int, segment: int = 0) -> Request:
+        """What the decode loop needs to speak a segment.
+
+        Args:
+            text: a part of a cleaned text.
+            options: how to speak it.
+            seed: of the whole text.
+            segment: index of the part.
 
         Raises:
             VoiceError: no such voice.
             CapacityError: the text is longer than the set was built for.
         """
         voice = self.book.resolve(options.voice, self.sizes.hidden_size)
-        prompt = speech_prompt(clean.text, options.speed, self.prompt)
+        prompt = speech_prompt(text, options.speed, self.prompt)
         ids = np.array(self.tokenizer.encode(prompt))
         embedded = self.text_embedding[ids].astype(np.float32)
         embedded[ids == self.tokenizer.special(SPEAKER)] = voice.normalised()
@@ -54,7 +72,7 @@ class Frontend:
             is_code=np.zeros(len(ids), np.bool_),
             sampling=Sampling(options.temperature, options.top_p, options.top_k, options.repetition_penalty),
             seed=seed,
-            segment=0,
+            segment=segment,
             max_steps=min(options.max_steps or room, room),
             min_steps=options.min_steps,
         )

@@ -39,7 +39,7 @@ class SynthesisOptions:
     """0 means as many as the graph offers (50)."""
     repetition_penalty: float = 1.05
     max_steps: int | None = None
-    """Generation steps (46.875 per second of audio); None uses what the engine set's capacity leaves."""
+    """Generation steps of a segment (46.875 per second of audio); None uses what the set's capacity leaves."""
     min_steps: int = 0
     seed: int | None = None
     """None draws one; the result reports it."""

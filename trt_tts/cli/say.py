@@ -35,7 +35,7 @@ def say(
     top_p: Annotated[float, typer.Option(help="Nucleus sampling, 0 to 1.")] = _D.top_p,
     top_k: Annotated[int, typer.Option(help="Candidates per code, up to 50.")] = _D.top_k,
     repetition_penalty: Annotated[float, typer.Option(help="Above 1: fewer repeats.")] = _D.repetition_penalty,
-    max_steps: Annotated[int | None, typer.Option(help="Step limit; 46.875 steps are a second.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Step limit of a segment; 46.875 steps are a second.")] = None,
     min_steps: Annotated[int, typer.Option(help="No end before this step.")] = _D.min_steps,
     refine: Annotated[bool, typer.Option("--refine", help="Let the model rewrite the text first.")] = _D.refine,
     oral: Annotated[int | None, typer.Option(help="With --refine: fillers, 0 to 9.")] = None,
@@ -77,7 +77,7 @@ def say(
         with Engine.load(choice.path, threads=threads) as loaded:
             stage("speaking")
             started = time.perf_counter()
-            audio = loaded.synthesize(words, options)
+            audio = loaded.synthesize(words, options, progress=stage)
             seconds = time.perf_counter() - started
     _write(audio, output, audio_format)
     if refine:
