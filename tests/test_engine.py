@@ -19,7 +19,7 @@ from trt_tts import (
     VoiceError,
 )
 from trt_tts.generation import generate
-from trt_tts.text.segments import SENTENCE_PAUSE
+from trt_tts.text.segments import PARAGRAPH_PAUSE, SENTENCE_PAUSE
 
 TEXT = "the engine is ready"
 
@@ -127,13 +127,24 @@ def test_sentences_are_what_they_are_alone_with_silence_between(engine):
     assert (whole.text, whole.truncated) == (f"{first} {second}", False)
 
 
-def test_a_long_text_sounds_the_same_whatever_the_batch(demo_set, engine):
+def test_a_long_text_sounds_the_same_whatever_the_batch(engine):
     text = "good morning. it is ten past three. turn the fan on. where is the red battery? good evening."
     several = engine.synthesize(text, seed=3)
     frontend = engine._frontend
-    requests = [frontend.request(part.text, SynthesisOptions(), 3, i) for i, part in enumerate(frontend.segments(text))]
+    requests = [
+        frontend.request(part.text, SynthesisOptions(), 3, i) for i, part in enumerate(frontend.segments([text]))
+    ]
     one_at_a_time = [result for _, result in generate(engine._gpt, requests, 1)]
     assert several.steps == sum(len(result.codes) for result in one_at_a_time)
+
+
+def test_paragraphs_stand_further_apart_and_ornaments_are_passed_over(engine):
+    audio = engine.synthesize("good morning\r\n\r\n* * *\n \nturn the\nfan on", seed=5)
+    first = engine.synthesize("good morning", seed=5)
+    assert audio.text == "good morning\n\nturn the fan on"
+    pause = round(PARAGRAPH_PAUSE * 24000)
+    assert not audio.samples[first.samples.size :][:pause].any()
+    assert audio.samples.size == first.samples.size + pause + 256 * (2 * (audio.steps - first.steps) - 1)
 
 
 def test_warnings_of_a_long_text_name_the_segment(engine):

@@ -241,14 +241,16 @@ class Engine:
 
     def _prepare(self, text: str, options: SynthesisOptions) -> Job:
         seed = secrets.randbits(32) if options.seed is None else options.seed
-        clean = self._frontend.clean(text, options.normalize)
+        paragraphs = self._frontend.paragraphs(text, options.normalize)
         if options.refine:
-            clean = self._refine(clean, options, seed)
-        segments = self._frontend.segments(clean.text)
+            paragraphs = [self._refine(clean, options, seed) for clean in paragraphs]
+        segments = self._frontend.segments([clean.text for clean in paragraphs])
         requests = tuple(
             self._frontend.request(segment.text, options, seed, index) for index, segment in enumerate(segments)
         )
-        return Job(clean.text, (*clean.warnings, *self._option_warnings(options)), seed, segments, requests)
+        warnings = dict.fromkeys(item for clean in paragraphs for item in clean.warnings)
+        whole = "\n\n".join(clean.text for clean in paragraphs)
+        return Job(whole, (*warnings, *self._option_warnings(options)), seed, segments, requests)
 
     def _generate(self, speeches: list[Speech], options: SynthesisOptions, progress: Progress) -> None:
         places = [(speech, i) for speech in speeches for i in range(len(speech.job.segments))]
@@ -263,7 +265,7 @@ class Engine:
         """The text as the model rewrites it, segment by segment."""
         head, frontend = self._session_on_demand("text_head"), self._frontend
         parts = []
-        for segment in frontend.segments(clean.text):
+        for segment in frontend.segments([clean.text]):
             prompt = refine_prompt(segment.text, options.oral, options.laugh, options.pause)
             parts.append(refine_text(self._gpt, head, frontend.text_embedding, frontend.tokenizer, prompt, seed))
         refined = " ".join(parts)

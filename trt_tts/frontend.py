@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,7 @@ from trt_tts.model_config import GptConfig
 from trt_tts.options import SynthesisOptions
 from trt_tts.text.clean import CleanText, clean_text
 from trt_tts.text.prompt import SPEAKER, speech_prompt
-from trt_tts.text.segments import Segment, split_text
+from trt_tts.text.segments import PARAGRAPH_PAUSE, Segment, split_paragraphs, split_text
 from trt_tts.text.tokenizer import load_tokenizer
 from trt_tts.voice import Voice
 from trt_tts.voices import VoiceBook
@@ -34,6 +36,14 @@ class Frontend:
         self.book = VoiceBook.load(folder / VOICES)
         self.text_embedding = np.load(folder / TEXT_EMBEDDING, mmap_mode="r")
 
+    def paragraphs(self, text: str, normalize: bool) -> list[CleanText]:
+        """The paragraphs of a text, as this voice speaks them.
+
+        Raises:
+            TextError: it cannot.
+        """
+        return [self.clean(part, normalize) for part in (split_paragraphs(text) if isinstance(text, str) else [text])]
+
     def clean(self, text: str, normalize: bool) -> CleanText:
         """The text as this voice speaks it.
 
@@ -42,10 +52,15 @@ class Frontend:
         """
         return clean_text(text, self.tokenizer, normalize)
 
-    def segments(self, text: str) -> tuple[Segment, ...]:
-        """A cleaned text in parts that fit the capacity together with the speech they become."""
+    def segments(self, paragraphs: Sequence[str]) -> tuple[Segment, ...]:
+        """Cleaned paragraphs in parts that fit the capacity together with the speech they become."""
         most = max(FEWEST_TOKENS, min(MOST_TOKENS, self.capacity // STEPS_PER_TOKEN))
-        return split_text(text, lambda part: len(self.tokenizer.encode(part)), most)
+        parts: list[Segment] = []
+        for text in paragraphs:
+            if parts:
+                parts[-1] = replace(parts[-1], pause=PARAGRAPH_PAUSE)
+            parts += split_text(text, lambda part: len(self.tokenizer.encode(part)), most)
+        return tuple(parts)
 
     def request(self, text: str, options: SynthesisOptions, seed: int, segment: int = 0) -> Request:
         """What the decode loop needs to speak a segment.

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trt_tts.text.prompt import CONTROL_TAGS
-from trt_tts.text.segments import CLAUSE_PAUSE, SENTENCE_PAUSE, split_text
+from trt_tts.text.segments import CLAUSE_PAUSE, SENTENCE_PAUSE, split_paragraphs, split_text
 
 PLAIN = 'the engine Dr. U.S. e.g. 3.14 1,234.56 12:30 ready. what? no! yes, 你好 世界。 一二三四五 走， 吗？ "go." … ；'
 WORDS = st.sampled_from([*PLAIN.split(), "x" * 45, "9" * 30, *CONTROL_TAGS[:6]])
@@ -115,6 +115,24 @@ def test_a_size_of_tokens_bounds_tokens():
 
     parts = [segment.text for segment in split_text("a b c, d e f, g h i j k l m n", tokens, 4)]
     assert parts == ["a b c,", "d e f,", "g h i j", "k l m n"]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("one", ["one"]),
+        ("one\ntwo", ["one\ntwo"]),
+        ("one\n\ntwo\r\n\r\nthree\n \t\n\n四", ["one", "two", "three", "四"]),
+        ("\n\none\u2029two\x85\x85three\n\n", ["one", "two", "three"]),
+        ("one\n\n***\n\n---\n\ntwo", ["one", "two"]),
+        ("...", ["..."]),
+        ("", [""]),
+        ("\n\n", ["\n\n"]),
+    ],
+)
+def test_paragraphs_end_at_blank_lines(text, parts):
+    """T12: no empty part."""
+    assert split_paragraphs(text) == parts
 
 
 def test_pauses_follow_the_marks_and_the_end_has_none():

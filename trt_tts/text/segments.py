@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+PARAGRAPH_PAUSE = 0.6
+"""Seconds of silence between paragraphs."""
 SENTENCE_PAUSE = 0.3
-"""Seconds of silence after a sentence that is followed by another one."""
+"""After a sentence that is followed by another one."""
 CLAUSE_PAUSE = 0.12
-"""Seconds after a clause that had to become a segment of its own."""
+"""After a clause that had to become a segment of its own."""
 FEWEST_LETTERS = 4
 """A sentence with fewer, a Chinese character counting twice, is spoken together with the next one: alone it would be
 cut off or babble."""
@@ -35,6 +37,9 @@ _ABBREVIATION = re.compile(
 """What ends in a dot that is no full stop; single letters are initials."""
 
 
+_BLANK_LINES = re.compile(r"(?:\r\n?|\n|\u2028|\x85)[^\S\n\r]*(?:\r\n?|\n|\u2028|\x85)\s*|\u2029\s*")
+
+
 @dataclass(frozen=True)
 class Segment:
     """A part of a text."""
@@ -42,6 +47,12 @@ class Segment:
     text: str
     pause: float
     """Seconds of silence after it."""
+
+
+def split_paragraphs(text: str) -> list[str]:
+    """Parts between blank lines that hold a letter or digit; the text itself where none does."""
+    parts = [part for part in _BLANK_LINES.split(text) if any(map(str.isalnum, part))]
+    return parts or [text]
 
 
 def split_text(text: str, size: Callable[[str], int], most: int) -> tuple[Segment, ...]:
