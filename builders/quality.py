@@ -86,11 +86,11 @@ class Judge:
 
 def _read_heads(file: Path, gpt: GptConfig) -> tuple[F32, F32]:
     """The last norm's weight [E] and the heads [codebooks, codes, E] of an FP32 or CPU graph."""
-    model = load_structure(file)
-    stored = {tensor.name: tensor for tensor in model.graph.initializer}
-    norm, heads = (
-        onnx.numpy_helper.to_array(stored[name], str(file.parent)) for name in ("norm.weight", "head_code.weight")
-    )
+    graph = load_structure(file).graph
+    stored = {tensor.name: tensor for tensor in graph.initializer}
+    # By their nodes: the exporter stores equal constants once, under one of their names.
+    places = {node.name.partition("/")[0]: node.input[1] for node in graph.node if node.op_type in ("Mul", "Gemm")}
+    norm, heads = (onnx.numpy_helper.to_array(stored[places[name]], str(file.parent)) for name in ("norm", "head_code"))
     return norm, heads.reshape(gpt.num_vq, gpt.num_audio_tokens, gpt.hidden_size)
 
 

@@ -9,6 +9,7 @@ has a weight scale of its own, so that a fold into a linear costs that linear no
 from __future__ import annotations
 
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -47,26 +48,51 @@ def smooth(model: onnx.ModelProto, factors: Factors) -> None:
     Raises:
         ExportError: a linear is not there, has another width, or a factor is not positive and finite.
     """
-    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    weights = _Weights(model)
     for node, values in factors.items():
         factor = np.array(values, np.float32)
         match = _LINEAR.fullmatch(node)
-        own = stored.get(f"{node.removesuffix('/MatMul')}.weight")
-        before = stored.get(f"{match[1]}{_BEFORE[match[2]]}.weight") if match else None
-        if own is None or before is None or own.dims[0] != len(factor):
+        width = weights.width(node) if match else None
+        if match is None or width != len(factor):
             raise ExportError(f"{node} cannot be smoothed by {len(factor)} factors. Calibrate this checkpoint anew")
         if not (np.isfinite(factor).all() and (factor > 0).all()):
             raise ExportError(f"{node}: a smoothing factor is not a positive number. Calibrate this checkpoint anew")
-        _change(own, lambda weight, factor=factor: weight * factor[:, None])
-        _change(before, lambda weight, factor=factor: _divide_last(weight, factor))
+        own, before = weights.of(node), weights.of(f"{match[1]}{_BEFORE[match[2]]}")
+        _replace(own, onnx.numpy_helper.to_array(own) * factor[:, None])
+        divided = onnx.numpy_helper.to_array(before).copy()
+        divided[..., -len(factor) :] /= factor
+        _replace(before, divided)
 
 
-def _divide_last(weight: npt.NDArray[Any], factor: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The last output channels of a weight [K, N], or of a norm's [N], divided."""
-    divided = weight.copy()
-    divided[..., -len(factor) :] /= factor
-    return divided
+class _Weights:
+    """The constants that nodes multiply by; the exporter stores equal ones once, for several nodes."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self.graph = model.graph
+        self.nodes = {node.name: node for node in model.graph.node}
+        self.stored = {tensor.name: tensor for tensor in model.graph.initializer}
+        self.uses = Counter(name for node in model.graph.node for name in node.input)
+
+    def width(self, name: str) -> int | None:
+        """Input channels of a linear; None where there is no such linear."""
+        node = self.nodes.get(name)
+        tensor = self.stored.get(node.input[1]) if node else None
+        return tensor.dims[0] if tensor else None
+
+    def of(self, name: str) -> onnx.TensorProto:
+        """The second input of a MatMul or of a norm's Mul, as a constant of this node alone."""
+        node = next(self.nodes[item] for item in (name, f"{name}/MatMul", f"{name}/Mul") if item in self.nodes)
+        tensor = self.stored[node.input[1]]
+        if self.uses[tensor.name] == 1:
+            return tensor
+        self.uses[tensor.name] -= 1
+        own = self.graph.initializer.add()
+        own.CopyFrom(tensor)
+        own.name = f"{node.name}.smoothed"
+        node.input[1] = own.name
+        self.stored[own.name], self.uses[own.name] = own, 1
+        return own
 
 
-def _change(tensor: onnx.TensorProto, change: Any) -> None:
-    tensor.CopyFrom(onnx.numpy_helper.from_array(change(onnx.numpy_helper.to_array(tensor)), tensor.name))
+def _replace(tensor: onnx.TensorProto, value: npt.NDArray[Any]) -> None:
+    tensor.CopyFrom(onnx.numpy_helper.from_array(value, tensor.name))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
@@ -66,6 +68,23 @@ def test_the_likeliest_code_is_what_greedy_decoding_would_draw(tiny, reference, 
     (found,) = judge.wanted
     assert np.abs(found[-1] - hidden[0]).max() < 1e-4
     assert np.array_equal(judge.log_probabilities(found)[-1].argmax(-1), codes[0])
+
+
+def test_heads_and_norm_are_the_checkpoints(tiny, judge):
+    embed = tiny.tensors["embed"]
+    assert np.array_equal(judge.norm, tiny.tensors["gpt"]["norm.weight"])
+    assert np.array_equal(judge.heads, np.stack([embed[f"head_code.{i}.weight"] for i in range(4)]))
+
+
+def test_heads_are_found_where_a_norm_shares_its_constant(reference, spoken, tmp_path):
+    model = onnx.load(reference.gpt)
+    for node in model.graph.node:
+        if node.name == "norm/Mul":
+            node.input[1] = "layers.0.input_layernorm.weight"
+    (gone,) = [tensor for tensor in model.graph.initializer if tensor.name == "norm.weight"]
+    model.graph.initializer.remove(gone)
+    onnx.save(model, tmp_path / "shared.onnx")
+    assert Judge(replace(reference, gpt=tmp_path / "shared.onnx"), spoken[:1]).wanted[0].shape[1] == 64
 
 
 def test_measures_equal_a_restatement_on_known_hidden_states(judge, monkeypatch):

@@ -55,6 +55,24 @@ def test_fp32_results_stay_what_they_were(tiny, tiny_set, tmp_path_factory, feed
         assert np.allclose(found["v_0_out"] * factor, exact["v_0_out"], atol=1e-4)
 
 
+def test_constants_that_several_nodes_share_are_smoothed_apart(tiny, tiny_set, tmp_path, feed):
+    """Equal norms, as of untrained weights, are stored once."""
+    model = onnx.load(tiny_set / "gpt.onnx")
+    norms = [node for node in model.graph.node if node.op_type == "Mul" and "layernorm/" in node.name]
+    for node in norms:
+        node.input[1] = norms[0].input[1]
+    onnx.save(model, tmp_path / "shared.onnx")
+    expected = run(tmp_path / "shared.onnx", feed)
+    random = np.random.default_rng(1)
+    factors = {
+        f"layers.{i}.{name}/MatMul": tuple(random.uniform(0.2, 5, tiny.config.gpt.hidden_size).tolist())
+        for i in range(tiny.config.gpt.num_hidden_layers)
+        for name in ("self_attn.qkv_proj", "mlp.gate_up_proj")
+    }
+    found = run(write_smoothed(tmp_path / "shared.onnx", factors, tmp_path), feed)
+    assert np.abs(found["hidden"] - expected["hidden"]).max() < 1e-4 * np.abs(expected["hidden"]).max()
+
+
 def test_an_input_is_divided_by_its_factors(tiny, tiny_set, tmp_path, feed):
     node = "layers.1.mlp.down_proj/MatMul"
     factors = {node: tuple(np.linspace(0.5, 2, tiny.config.gpt.intermediate_size).tolist())}
