@@ -20,7 +20,7 @@ MOST_TEXTS = 25
 STEPS = 192
 ROWS = 8
 _CPU_WAY_OUT = {"int8": "Build with --precision fp32", "int4": "Build with --precision int8"}
-_GPU_WAY_OUT = "Calibrate with more and fitting texts, or build with --precision fp16"
+_GPU_WAY_OUT = "Calibrate with more and fitting texts or with --sensitivity, or build with --precision fp16"
 
 
 def judged_texts(hashes: Mapping[str, str]) -> tuple[str, ...]:
@@ -62,11 +62,17 @@ def add_words(
 
 def require_quality(found: Quality, precision: str) -> None:
     """Raises QualityError with every measure that is beyond its limit."""
+    if not GATES[precision].passes(found):
+        raise quality_error(found, precision)
+
+
+def quality_error(found: Quality, precision: str, circumstances: str = "") -> QualityError:
+    """The error for a graph that does not pass the gate; names every measure beyond its limit, and the way out."""
     failed = [line for line in GATES[precision].lines(found) if line.passed is False]
-    if failed:
-        listed = "; ".join(f"{line.measure} {line.value}, allowed {line.limit}" for line in failed)
-        way_out = _GPU_WAY_OUT if found.simulated else _CPU_WAY_OUT[precision]
-        message = (
-            f"{precision} changes this voice too much: {listed}. {way_out}, or keep the set all the same with --no-gate"
-        )
-        raise QualityError(message, found, precision)
+    listed = "; ".join(f"{line.measure} {line.value}, allowed {line.limit}" for line in failed)
+    way_out = _GPU_WAY_OUT if found.simulated else _CPU_WAY_OUT[precision]
+    reason = f"{listed} ({circumstances})" if circumstances else listed
+    message = (
+        f"{precision} changes this voice too much: {reason}. {way_out}, or keep the set all the same with --no-gate"
+    )
+    return QualityError(message, found, precision)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from trt_tts.errors import QualityError
 from trt_tts.progress import Progress
 from trt_tts.quality import GATES, Quality
 
-from .calibration_data import Calibration
+from .gate import quality_error
 from .half_simulation import write_simulation
 from .precision_map import PrecisionMap
 from .quality import Judge
@@ -47,27 +46,21 @@ def type_for_int8(
         progress: called with a line before each try.
 
     Raises:
-        QualityError: the gate is not passed with half of the linears in FP16.
+        QualityError: the gate is not passed with half of these linears in FP16.
         as `write_typed` otherwise.
     """
-    gate, ranked = GATES["int8"], _ranked(request.calibration)
+    gate, ranked = GATES["int8"], _ranked(request)
     step = max(1, len(ranked) // TRIES)
-    tried = []
-    for kept in range(0, int(MOST_KEPT * len(ranked)) + 1, step):
+    last = int(MOST_KEPT * len(ranked))
+    for kept in range(0, last + 1, step):
         rules = PrecisionMap((*((node, "fp16") for node in ranked[:kept]), *request.rules.rules))
-        progress(f"typing gpt, {kept} of {len(ranked)} calibrated linears kept in FP16")
+        progress(f"typing gpt, {kept} of {len(ranked)} linears left in FP16")
         typed = write_typed("gpt", source, folder, replace(request, rules=rules), ranges)
         found = judge.measure(write_simulation(typed.file, folder / "gpt-judged.onnx"), simulated=True)
-        enough = found.top1 >= AIM_TOP1 or _share_after(typed, ranked[kept : kept + step]) < LEAST_INT8
-        if gate.passes(found) and enough:
+        too_few = kept + step > last or _share_after(typed, ranked[kept : kept + step]) < LEAST_INT8
+        if gate.passes(found) and (found.top1 >= AIM_TOP1 or too_few):
             return typed, found
-        tried.append(f"{kept} kept: top-1 {found.top1:.1%}, KL {found.kl:.4f}")
-    message = (
-        f"INT8 changes this voice too much: at least {gate.least_top1:.1%} top-1 agreement with FP32 and at most "
-        f"{gate.most_kl} KL are needed, and keeping the worst linears in FP16 gave {'; '.join(tried)}. Calibrate with "
-        f"more and fitting texts, with --sensitivity or another --method, or build with --precision fp16"
-    )
-    raise QualityError(message, found, "int8")
+    raise quality_error(found, "int8", f"with the {kept} worst of {len(ranked)} linears left in FP16 already")
 
 
 def _share_after(typed: TypedGraph, leaving: list[str]) -> float:
@@ -76,6 +69,9 @@ def _share_after(typed: TypedGraph, leaving: list[str]) -> float:
     return sum(size for node, size in typed.linears.items() if node in int8) / sum(typed.linears.values())
 
 
-def _ranked(calibration: Calibration | None) -> list[str]:
+def _ranked(request: TypeRequest) -> list[str]:
+    """The calibrated linears that the user's precision map leaves free, the most damaging first."""
+    calibration = request.calibration
     damage = (calibration.sensitivity or calibration.errors) if calibration else {}
-    return sorted(damage, key=lambda node: damage[node], reverse=True)
+    free = [node for node in damage if request.rules.of(node) is None]
+    return sorted(free, key=lambda node: damage[node], reverse=True)

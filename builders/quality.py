@@ -57,7 +57,7 @@ class Judge:
             positions=count // self.gpt.num_vq,
             top1=same / count,
             kl=divergence / count,
-            hidden_snr_db=round(snr_db(np.concatenate(self.wanted), np.concatenate(found)), 1),
+            hidden_snr_db=snr_db(np.concatenate(self.wanted), np.concatenate(found)),
             mel_l1=float(np.mean([mel_l1(*pair) for pair in zip(self._mels, mels, strict=True)])),
             mcd_db=float(np.mean([mel_cepstral_distortion(*pair) for pair in zip(self._mels, mels, strict=True)])),
         )

@@ -93,6 +93,10 @@ def check_request(name: str, source: Path, request: TypeRequest) -> None:
                 f"the calibration covers {len(covered)} of {len(covered) + len(missing)} linears; {missing[0]} is "
                 f"missing. Calibrate this checkpoint anew: trt-tts calibrate"
             )
+        if not _int8_scales(request):
+            raise UsageError(
+                "the precision map leaves no linear in INT8. Take lines out of it, or build with --precision fp16"
+            )
     unused = request.rules.unused([node.name for node in nodes])
     if unused:
         raise UsageError(

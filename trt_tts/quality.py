@@ -81,8 +81,8 @@ class Gate:
     def lines(self, found: Quality) -> tuple[GateLine, ...]:
         """Every measure with its limit."""
         return (
-            _at_least("top-1 agreement", found.top1, self.least_top1, ".1%"),
-            _at_most("KL divergence, nats", found.kl, self.most_kl, ".4f"),
+            _at_least("top-1 agreement", found.top1, self.least_top1, ".2%"),
+            _at_most("KL divergence, nats", found.kl, self.most_kl, ".5f"),
             _at_least("hidden states, dB", found.hidden_snr_db, self.least_hidden_snr_db, ".1f"),
             _at_most("mel L1, Np", found.mel_l1, self.most_mel_l1, ".3f"),
             _at_most("mel-cepstral distortion, dB", found.mcd_db, self.most_mcd_db, ".2f"),

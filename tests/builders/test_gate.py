@@ -70,7 +70,11 @@ def test_what_is_beyond_a_limit_fails_with_its_value_and_the_way_out():
     with pytest.raises(BuildError) as error:
         require_quality(replace(GOOD, top1=0.91, kl=0.03, simulated=True), "int8")
     message = str(error.value)
-    for part in ("top-1 agreement 91.0%, allowed at least 95.5%", "0.0300, allowed at most 0.0100", "--precision fp16"):
+    for part in (
+        "top-1 agreement 91.00%, allowed at least 95.50%",
+        "0.03000, allowed at most 0.01000",
+        "--precision fp16",
+    ):
         assert part in message
     assert "mel" not in message, "what passed is not listed"
     with pytest.raises(BuildError, match=r"--precision int8, or keep the set all the same with --no-gate"):

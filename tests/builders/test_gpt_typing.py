@@ -180,7 +180,7 @@ def test_without_int8_or_gate_nothing_is_judged(type_it):
 
 
 def test_scales_that_are_twenty_times_too_large_are_caught(type_it):
-    with pytest.raises(QualityError, match="INT8 changes this voice too much"):
+    with pytest.raises(QualityError, match="int8 changes this voice too much"):
         type_it("int8", scales=20)
 
 

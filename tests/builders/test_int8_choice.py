@@ -9,7 +9,7 @@ from trt_tts.builders.calibration_data import Calibration
 from trt_tts.builders.int8_choice import type_for_int8
 from trt_tts.builders.precision_map import PrecisionMap
 from trt_tts.builders.typed_graph import TypeRequest
-from trt_tts.errors import BuildError
+from trt_tts.errors import QualityError
 from trt_tts.quality import Quality
 
 NAMES = ("self_attn.qkv_proj", "self_attn.o_proj", "mlp.gate_up_proj", "mlp.down_proj")
@@ -89,8 +89,27 @@ def test_to_pass_the_gate_more_may_leave(choose):
 
 
 def test_a_voice_that_does_not_survive_fails_with_what_was_tried(choose):
-    with pytest.raises(BuildError, match=r"95\.5% top-1.*0 kept: top-1 90\.0%.*4 kept"):
+    with pytest.raises(
+        QualityError, match=r"top-1 agreement 90\.00%, allowed .*4 worst of 8 linears.*--no-gate"
+    ) as error:
         choose([BAD] * 9)
+    assert error.value.found == BAD
+
+
+def test_tries_that_run_out_past_the_gate_are_no_failure(choose, request_, monkeypatch):
+    monkeypatch.setattr(int8_choice, "LEAST_INT8", 0.0)
+    typed, found = choose([FAIR] * 5)
+    assert found is FAIR and len(typed.int8) == 4
+    everything = PrecisionMap((("layers.*_proj/MatMul", "int8"),))
+    typed, found = choose([FAIR], replace(request_, rules=everything))
+    assert found is FAIR and len(typed.int8) == 8, "nothing is free to be left out: one try"
+
+
+def test_pinned_linears_are_not_counted_among_those_that_may_leave(choose, request_):
+    pinned = PrecisionMap(((WORST, "int8"), (SECOND, "fp16")))
+    typed, _ = choose([BAD, BAD, GOOD], replace(request_, rules=pinned))
+    left = {node for node in typed.linears if typed.products[node] != "int8"}
+    assert SECOND in left and WORST not in left and len(left) == 3
 
 
 def test_a_pin_of_the_user_outranks_the_choice(choose, request_):

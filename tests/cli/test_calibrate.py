@@ -34,7 +34,7 @@ def test_calibrate_then_build_and_sabotage_is_caught(tmp_path, monkeypatch):
     monkeypatch.setattr(int8_choice, "MOST_KEPT", 0.1)
     broken = trt_tts("build", "--precision", "int8", "--calibration", "wrong.json", "-o", "bad", cwd=tmp_path)
     assert broken.returncode == 1
-    assert "INT8 changes this voice too much" in broken.stderr
+    assert "int8 changes this voice too much" in broken.stderr
     assert "beyond the limit" in broken.stdout, "the gate's table"
     assert not (tmp_path / "bad").exists()
 
