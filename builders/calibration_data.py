@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
+import reprlib
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from trt_tts.errors import UsageError
 from trt_tts.files import new_file, read_json
 
 from .checkpoint import Checkpoint
-from .smoothing import Factors
+from .smoothing import Factors, linear_widths
 
 DEFAULT_FILE = Path("calibration.json")
 CALIBRATION_VERSION = 2
+LARGEST_NUMBER = 1e9
+Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ def load_calibration(file: Path, checkpoint: Checkpoint) -> Calibration:
     Raises:
         UsageError: it is missing, damaged, or was made from another checkpoint.
     """
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder; name the calibration file in it, such as {file / DEFAULT_FILE}")
     if not file.is_file():
         raise UsageError(
             f"INT8 needs a calibration, and there is no {file}. Make one: trt-tts calibrate --dataset corpus/ "
@@ -67,19 +71,12 @@ def load_calibration(file: Path, checkpoint: Checkpoint) -> Calibration:
             f"{file} has version {data.get('version')!r}; this program reads {CALIBRATION_VERSION}. Calibrate anew"
         )
     try:
-        calibration = Calibration(
-            method=str(data["method"]),
-            checkpoint=dict(data["checkpoint"]),
-            scales=_scales(data["scales"]),
-            errors={name: float(data["errors"][name]) for name in data["scales"]},
-            smoothing={str(name): tuple(map(float, values)) for name, values in data["smoothing"].items()},
-            sensitivity={str(name): float(value) for name, value in data["sensitivity"].items()},
-            dataset=str(data["dataset"]),
-            dataset_sha256=str(data["dataset_sha256"]),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise UsageError(f"{file} is no calibration file ({error}). Calibrate anew") from error
-    changed = [name for name, digest in checkpoint.hashes.items() if calibration.checkpoint.get(name) != digest]
+        calibration = _read(data)
+        changed = [name for name, digest in checkpoint.hashes.items() if calibration.checkpoint.get(name) != digest]
+        if not changed:
+            _check_linears(calibration, linear_widths(checkpoint.config.gpt))
+    except ValueError as error:
+        raise UsageError(f"{file} is no calibration file: {error}. Calibrate anew") from error
     if changed:
         raise UsageError(
             f"{file} was made from another checkpoint than {checkpoint.path}: {changed[0]} differs. Calibrate this "
@@ -88,11 +85,64 @@ def load_calibration(file: Path, checkpoint: Checkpoint) -> Calibration:
     return calibration
 
 
-def _scales(data: dict[str, Any]) -> dict[str, float]:
-    scales = {name: float(scale) for name, scale in data.items()}
-    if not scales:
-        raise ValueError("it holds no scales")
-    wrong = next((name for name, scale in scales.items() if not 0 < scale < math.inf), None)
-    if wrong is not None:
-        raise ValueError(f"the scale of {wrong} is {scales[wrong]}, not a positive number")
-    return scales
+def _read(data: dict[str, Any]) -> Calibration:
+    """Raises ValueError naming the key and the value that are wrong."""
+    scales = _numbers(data, "scales")
+    smallest = min(scales.values(), default=1.0)
+    if not scales or smallest <= 0:
+        raise ValueError(f"a scale is {smallest}, not above 0" if scales else "it holds no scales")
+    smoothing = {node: _factors(node, values) for node, values in _part(data, "smoothing", dict).items()}
+    return Calibration(
+        method=_part(data, "method", str),
+        checkpoint=_part(data, "checkpoint", dict),
+        scales=scales,
+        errors=_numbers(data, "errors"),
+        smoothing=smoothing,
+        sensitivity=_numbers(data, "sensitivity"),
+        dataset=_part(data, "dataset", str),
+        dataset_sha256=_part(data, "dataset_sha256", str),
+    )
+
+
+def _check_linears(calibration: Calibration, widths: dict[str, int]) -> None:
+    """Raises ValueError unless every part speaks of the same linears, which the checkpoint has."""
+    known = calibration.scales.keys()
+    unknown = [node for node in known if node not in widths]
+    if unknown:
+        raise ValueError(f"{unknown[0]} is no linear of this checkpoint")
+    for name, part in (("errors", calibration.errors), ("sensitivity", calibration.sensitivity)):
+        odd = part.keys() ^ known
+        if odd and (part or name == "errors"):
+            raise ValueError(f'"{name}" and "scales" differ in {min(odd)}')
+    for node, factors in calibration.smoothing.items():
+        if node not in known:
+            raise ValueError(f'"smoothing" names {node}, and "scales" does not')
+        if len(factors) != widths[node]:
+            raise ValueError(f"{node} has {widths[node]} input channels and {len(factors)} smoothing factors")
+
+
+def _part(data: dict[str, Any], key: str, kind: type[Kind]) -> Kind:
+    value = data.get(key)
+    if not isinstance(value, kind):
+        expected = "a text" if kind is str else "an object"
+        raise ValueError(f'"{key}" is {reprlib.repr(value)}, not {expected}' if key in data else f'it lacks "{key}"')
+    return value
+
+
+def _numbers(data: dict[str, Any], key: str) -> dict[str, float]:
+    return {name: _number(f'"{key}" of {name}', value) for name, value in _part(data, key, dict).items()}
+
+
+def _factors(node: str, values: Any) -> tuple[float, ...]:
+    if not isinstance(values, list):
+        raise ValueError(f'"smoothing" of {node} is {reprlib.repr(values)}, not a list')
+    factors = tuple(_number(f'"smoothing" of {node}', value) for value in values)
+    if min(factors, default=1.0) <= 0:
+        raise ValueError(f'"smoothing" of {node} holds {min(factors)}; factors are above 0')
+    return factors
+
+
+def _number(what: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= LARGEST_NUMBER:
+        raise ValueError(f"{what} is {reprlib.repr(value)}, not a number from 0 to {LARGEST_NUMBER:g}")
+    return float(value)

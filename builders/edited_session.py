@@ -1,4 +1,4 @@
-"""Runs a graph that was changed in memory, without copying its weights."""
+"""Runs a graph that was changed in memory, without copying its weights or writing a file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,7 @@ def load_structure(file: Path) -> onnx.ModelProto:
 
 def open_edited(model: onnx.ModelProto, file: Path) -> Any:
     """An ONNX Runtime session of `model`, which was read from `file` and changed."""
-    edited = file.with_name(f"{file.stem}.edited.onnx")
-    try:
-        onnx.save(model, edited)
-        return open_session(edited, usable_threads())
-    finally:
-        edited.unlink(missing_ok=True)
+    return open_session(file, usable_threads(), edited=model.SerializeToString())
 
 
 def set_outputs(model: onnx.ModelProto, names: list[str]) -> None:

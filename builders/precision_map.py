@@ -10,6 +10,7 @@ exported graph holds all); the last matching line wins.
 
 from __future__ import annotations
 
+import json
 import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -55,7 +56,9 @@ def save_precision_map(file: Path, maps: dict[str, PrecisionMap]) -> None:
     """Write what `load_precision_map` reads."""
     lines = []
     for graph, rules in maps.items():
-        lines += [f"[{graph}]", *(f'"{pattern}" = "{kind}"' for pattern, kind in rules.rules)]
+        # A JSON string is a TOML one.
+        keys = ((json.dumps(pattern, ensure_ascii=False), kind) for pattern, kind in rules.rules)
+        lines += [f"[{graph}]", *(f'{key} = "{kind}"' for key, kind in keys)]
     file.write_text("\n".join(lines) + "\n", "utf-8", newline="\n")
 
 

@@ -21,7 +21,7 @@ def record(file: Path, feeds: Iterable[Feed]) -> dict[str, float]:
     """Run an FP32 graph and note how large its tensors get.
 
     Args:
-        file: a graph as `export_graph` writes it; a second one is written beside it for the time of the call.
+        file: a graph as `export_graph` writes it.
         feeds: inputs by name.
 
     Returns:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import onnx
 
 from trt_tts.errors import ExportError
+from trt_tts.model_config import GptConfig
 
 from .export import save_model
 
@@ -31,6 +32,16 @@ _BEFORE = {
     "mlp.down_proj": "mlp.gate_up_proj",
 }
 """Linear -> the layer whose last channels are its input, up to products with what stays as it is."""
+
+
+def linear_widths(gpt: GptConfig) -> dict[str, int]:
+    """The linears of the layers, by node name -> input channels."""
+    wide = {"mlp.down_proj": gpt.intermediate_size}
+    return {
+        f"layers.{i}.{kind}/MatMul": wide.get(kind, gpt.hidden_size)
+        for i in range(gpt.num_hidden_layers)
+        for kind in _BEFORE
+    }
 
 
 def write_smoothed(source: Path, factors: Factors, folder: Path) -> Path:

@@ -80,9 +80,9 @@ def read_texts(path: Path) -> tuple[str, ...]:
     """
     if not path.exists():
         raise UsageError(f"there are no texts at {path}: no such file or folder")
-    files = sorted(file for file in path.rglob("*") if file.suffix in _SUFFIXES) if path.is_dir() else [path]
+    files = sorted(file for file in path.rglob("*") if file.suffix.lower() in _SUFFIXES) if path.is_dir() else [path]
     if not files:
-        raise UsageError(f"the dataset {path} holds no {', '.join(_SUFFIXES)} file")
+        raise UsageError(f"the folder {path} holds no {', '.join(_SUFFIXES)} file")
     return tuple(dict.fromkeys(text for file in files for text in _read(file) if text))
 
 
@@ -93,16 +93,23 @@ def _read(file: Path) -> list[str]:
         raise UsageError(f"{file} is not UTF-8 (byte {error.start}). Convert it first") from error
     except OSError as error:
         raise UsageError(f"cannot read {file}: {error.strerror}") from error
-    if file.suffix == ".jsonl":
+    if file.suffix.lower() == ".jsonl":
         return [_field(file, i, line) for i, line in enumerate(content.splitlines(), 1) if line.strip()]
-    if file.suffix == ".csv":
-        rows = csv.reader(content.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE)
-        return [row[-1].strip() for row in rows if row]
+    if file.suffix.lower() == ".csv":
+        rows = [row for row in csv.reader(content.splitlines(), delimiter="|", quoting=csv.QUOTE_NONE) if row]
+        if any(len(row) < 2 for row in rows):
+            raise UsageError(
+                f"{file} is not of the form id|text: a line holds no |. Write the texts alone to a .txt file"
+            )
+        return [row[-1].strip() for row in rows]
     return [line.strip() for line in content.splitlines()]
 
 
 def _field(file: Path, number: int, line: str) -> str:
     try:
-        return str(json.loads(line)["text"]).strip()
+        text = json.loads(line)["text"]
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f'{file}, line {number}: not a JSON object with "text" ({error})') from error
+    if not isinstance(text, str):
+        raise UsageError(f'{file}, line {number}: "text" is {text!r}, not a string')
+    return text.strip()

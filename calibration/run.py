@@ -19,6 +19,7 @@ from trt_tts.builders.reference import Reference
 from trt_tts.builders.samples import Spoken, speak
 from trt_tts.builders.smoothing import Factors, write_smoothed
 from trt_tts.errors import UsageError
+from trt_tts.options import require_whole
 from trt_tts.progress import Progress
 
 from .activations import collect_inputs
@@ -54,6 +55,7 @@ class CalibrationRequest:
             raise UsageError(f"method is {self.method!r}; allowed: {', '.join(METHODS)}")
         if not FEWEST <= self.samples <= 4096:
             raise UsageError(f"samples is {self.samples}; allowed: {FEWEST} to 4096")
+        require_whole("seed", self.seed, 0, 2**32 - 1)
 
 
 @dataclass(frozen=True)

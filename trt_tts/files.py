@@ -142,6 +142,23 @@ def new_file(target: Path) -> Iterator[Path]:
         work.unlink(missing_ok=True)
 
 
+def require_writable(target: Path) -> None:
+    """Check that a file can be written at `target`, before work is spent on what it will hold.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if target.is_dir():
+        raise UsageError(f"cannot write {target}: it is a folder. Choose another file")
+    try:
+        with tempfile.TemporaryFile(dir=target.absolute().parent):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {target}: {target.absolute().parent}: {error.strerror}. Choose another file"
+        ) from error
+
+
 def require_free_space(folder: Path, needed: int) -> None:
     """Check that the disk under `folder` (or its nearest existing parent) has `needed` bytes free.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -112,6 +113,11 @@ GATES = {
     "int4": Gate(0.80, 0.1, 12, 0.1, 0.6),
 }
 """By the precision of the tested set. INT4 may lose more: it is asked for where memory counts most."""
+
+
+def coarsest(precisions: Iterable[str]) -> str:
+    """The one that may lose most."""
+    return max(precisions, key=list(GATES).index)
 
 
 def _at_least(measure: str, value: float, limit: float, form: str) -> GateLine:

@@ -82,3 +82,9 @@ def test_what_is_saved_is_read(tmp_path):
     maps = {"gpt": PrecisionMap((("layers.1.*", "fp16"), ("layers.1.mlp.down_proj/MatMul", "fp32")))}
     save_precision_map(tmp_path / "map.toml", maps)
     assert load_precision_map(tmp_path / "map.toml", ("gpt", "codec")) == maps
+
+
+def test_any_pattern_comes_back_as_it_was_saved(tmp_path):
+    rules = PrecisionMap((('a "quoted" name', "fp16"), ("back\\slash", "fp32"), ("层.*", "int8")))
+    save_precision_map(tmp_path / "map.toml", {"gpt": rules})
+    assert load_precision_map(tmp_path / "map.toml", ("gpt",)) == {"gpt": rules}

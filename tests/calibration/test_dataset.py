@@ -58,6 +58,9 @@ def test_the_hash_follows_the_texts(tmp_path):
         ("a.txt", "caf\xe9\n" * 9, "latin-1", "not UTF-8"),
         ("a.jsonl", '{"text": "a"}\n{"no": 1}', "utf-8", "line 2"),
         ("a.jsonl", "[1]", "utf-8", "line 1"),
+        ("a.jsonl", '{"text": "good"}\n{"text": null}', "utf-8", 'line 2: "text" is None, not a string'),
+        ("A.JSONL", '{"text": ["good"]}', "utf-8", "not a string"),
+        ("a.csv", "id,text\n1,good morning", "utf-8", r"not of the form id\|text"),
         ("a.png", "nothing", "utf-8", "holds no .txt"),
     ],
 )

@@ -133,7 +133,13 @@ def test_texts_that_the_voice_cannot_speak_are_skipped_and_counted(demo, demo_se
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"), [({"method": "mse"}, "'mse'"), ({"samples": 3}, "8 to 4096"), ({"samples": 5000}, "5000")]
+    ("wrong", "said"),
+    [
+        ({"method": "mse"}, "'mse'"),
+        ({"samples": 3}, "8 to 4096"),
+        ({"samples": 5000}, "5000"),
+        ({"seed": -1}, "seed is -1"),
+    ],
 )
 def test_wrong_requests_name_the_value(wrong, said):
     with pytest.raises(UsageError, match=said):

@@ -39,10 +39,25 @@ def test_json_holds_measures_and_verdicts(demo_set, demo_int8_set, texts):
 
 def test_a_set_beyond_a_limit_ends_with_code_1_and_the_table(demo_set, demo_int8_set, texts, monkeypatch):
     monkeypatch.setitem(GATES, "int8", GATES["fp32"])
-    result = trt_tts("verify", demo_int8_set, "--against", demo_set, "--texts", texts)
-    assert result.returncode == 1
-    assert "beyond the limit" in result.stdout
-    assert "further from" in result.stderr and "trt-tts build --precision fp32" in result.stderr
+    for pair in ((demo_int8_set, demo_set), (demo_set, demo_int8_set)):
+        result = trt_tts("verify", pair[0], "--against", pair[1], "--texts", texts)
+        assert result.returncode == 1
+        assert "beyond the limit" in result.stdout
+        assert "than int8 may be" in result.stderr and "--precision fp16 (fp32 on the CPU)" in result.stderr
+
+
+def test_a_set_may_stand_where_nothing_can_be_written(demo_int8_set, demo_set, texts):
+    """Nothing is written into either set while they are compared."""
+    before = {
+        path: path.stat().st_mtime_ns for folder in (demo_int8_set, demo_set) for path in (folder, *folder.iterdir())
+    }
+    assert trt_tts("verify", demo_int8_set, "--against", demo_set, "--texts", texts).returncode == 0
+    assert {path: path.stat().st_mtime_ns for path in before} == before
+
+
+def test_json_holds_the_builds_gate_too(demo_int8_set):
+    found = json.loads(trt_tts("verify", demo_int8_set, "--json").stdout)
+    assert found["verified"] is True and found["quality"]["words"]["utterances"] == 25
 
 
 def test_the_gate_of_the_build_is_shown_by_verify_and_inspect(demo_int8_set):

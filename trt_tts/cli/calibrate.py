@@ -13,6 +13,7 @@ import typer
 from trt_tts.cli.console import note, out, print_json, progress, table
 from trt_tts.cli.toolchain import load_chosen_checkpoint, require_graph_tools
 from trt_tts.errors import UsageError
+from trt_tts.files import new_file, require_writable
 from trt_tts.shell import command
 
 _COLUMNS = ("linear", "smoothing", "largest input", "INT8 reaches", "beyond it", "result, dB above its error")
@@ -50,9 +51,10 @@ def calibrate(
     from trt_tts.calibration.run import CalibrationRequest, run_calibration
 
     request = CalibrationRequest(method, samples, seed, smooth, sensitivity)
-    for file in (output, report):
-        if file is not None and (file.is_dir() or not file.absolute().parent.is_dir()):
-            raise UsageError(f"cannot write {file}: it is a folder, or its folder does not exist. Choose another")
+    if report is not None and report.absolute() == output.absolute():
+        raise UsageError(f"-o and --report are both {report}; name two files")
+    for file in filter(None, (output, report)):
+        require_writable(file)
     loaded = load_chosen_checkpoint(checkpoint)
     texts = load_dataset(dataset, loaded.path)
     note(f"dataset: {texts.source}, {len(texts.texts)} distinct texts")
@@ -60,7 +62,8 @@ def calibrate(
         found = run_calibration(loaded, texts, request, stage)
     found.calibration.save(output)
     if report is not None:
-        report.write_text(_markdown(found), "utf-8")
+        with new_file(report) as work:
+            work.write_text(_markdown(found), "utf-8")
     if as_json:
         print_json(asdict(found))
     else:

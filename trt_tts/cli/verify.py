@@ -12,15 +12,22 @@ from trt_tts.cli.console import fail, note, out, print_json, progress, table
 from trt_tts.cli.quality_table import print_quality, quality_json
 from trt_tts.cli.toolchain import load_chosen_checkpoint, require_build_extra, require_graph_tools
 from trt_tts.engine import MOST_DEVICES, Engine
-from trt_tts.errors import UsageError
+from trt_tts.errors import EngineSetError, UsageError
 from trt_tts.flavour import load_flavour
 from trt_tts.manifest import Manifest
 from trt_tts.options import require_whole
 from trt_tts.plan_info import Verification
+from trt_tts.quality import GATES, coarsest
 from trt_tts.selftest import speaks
 from trt_tts.sets import choose_set
-from trt_tts.shell import command
 from trt_tts.target import require_runs_on, this_machine
+
+_ADVICE = {
+    "fp32": "They differ in more than types: build both again from the checkpoint",
+    "fp16": "Pin the layers that suffer with --precision-map",
+    "int8": "Calibrate with more and fitting texts, or build with --precision fp16 (fp32 on the CPU)",
+    "int4": "Build with --precision int8",
+}
 
 
 def verify(
@@ -65,11 +72,11 @@ def verify(
         print_quality(manifest.quality, manifest.gate_precision)
     result = _speak(path) if manifest.backend == "cpu" else _test_on_gpu(path, manifest, device)
     if as_json:
-        print_json(asdict(result))
+        print_json({**asdict(result), "quality": asdict(manifest.quality) if manifest.quality else None})
     else:
         _print(result)
     if not result.verified:
-        fail(f"{path}: {result.reason}", 1)
+        fail(result.reason if str(path) in result.reason else f"{path}: {result.reason}", 1)
 
 
 def _compare(
@@ -80,7 +87,7 @@ def _compare(
     from trt_tts.calibration.dataset import read_texts
 
     other = None
-    if against != FP32:
+    if against.lower() != FP32:
         other = BuiltSet(Path(against), Manifest.load(Path(against)))
         other.manifest.verify(other.path)
     sentences = read_texts(texts) if texts is not None else ()
@@ -94,14 +101,13 @@ def _compare(
         require_checkpoint(loaded, manifest)
     with progress() as stage:
         found = compare(wanted, loaded, stage)
-    report = quality_json(found, manifest.gate_precision)
+    precision = coarsest(item.manifest.gate_precision for item in wanted.sets)
     if as_json:
-        print_json(report)
+        print_json(quality_json(found, precision))
     else:
-        print_quality(found, manifest.gate_precision)
-    if not report["passed"]:
-        again = command("trt-tts", "build", "--precision", "fp32" if manifest.backend == "cpu" else "fp16")
-        fail(f"{path} is further from {found.reference} than a set in {manifest.gate_precision} may be; try {again}", 1)
+        print_quality(found, precision)
+    if not GATES[precision].passes(found):
+        fail(f"{path} is further from {found.reference} than {precision} may be. {_ADVICE[precision]}", 1)
 
 
 def _speak(path: Path) -> Verification:
@@ -114,7 +120,10 @@ def _speak(path: Path) -> Verification:
 
 
 def _test_on_gpu(path: Path, manifest: Manifest, device: int) -> Verification:
-    require_runs_on(this_machine(device), path, manifest)
+    try:
+        require_runs_on(this_machine(device), path, manifest)
+    except EngineSetError as error:
+        return Verification(False, str(error))
     from trt_tts.builders.verify import verify_folder
 
     flavour = load_flavour(manifest.target.runtime.split()[0], device)

@@ -14,8 +14,13 @@ MINIMUM_RUNTIME = "1.25.0"
 """The first ONNX Runtime release that runs opset 24's TensorScatter on the CPU."""
 
 
-def open_session(file: Path, threads: int) -> onnxruntime.InferenceSession:
+def open_session(file: Path, threads: int, edited: bytes | None = None) -> onnxruntime.InferenceSession:
     """Load one graph for the CPU.
+
+    Args:
+        file: the .onnx file.
+        threads: to compute with.
+        edited: what to load in its place: a graph whose weights are those beside `file`.
 
     Raises:
         EngineSetError: ONNX Runtime refuses it.
@@ -37,8 +42,11 @@ def open_session(file: Path, threads: int) -> onnxruntime.InferenceSession:
     options.enable_cpu_mem_arena = False
     options.enable_mem_pattern = False
     options.log_severity_level = 3
+    if edited is not None:
+        folder = str(file.absolute().parent)
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     try:
-        return onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        return onnxruntime.InferenceSession(edited or file, options, providers=["CPUExecutionProvider"])
     # ONNX Runtime's errors have no common base class below Exception.
     except Exception as error:
         raise EngineSetError(
