@@ -25,17 +25,17 @@ _GPU_WAY_OUT = "Calibrate with more and fitting texts or with --sensitivity, or 
 
 def judged_texts(hashes: Mapping[str, str]) -> tuple[str, ...]:
     """What a voice with these file hashes is judged on: held-out sentences of the demo voice, else `samples.TEXTS`."""
-    return tuple(heldout_sentences(MOST_TEXTS)) if is_demo_voice(hashes) else TEXTS
+    return tuple(heldout_sentences(MOST_TEXTS)) if is_demo_voice(hashes) else TEXTS[:MOST_TEXTS]
 
 
 def make_judge(reference: Reference, texts: Sequence[str] | None = None) -> Judge:
-    """Let the reference speak up to `MOST_TEXTS` of the texts, those of `judged_texts` without any.
+    """Let the reference speak the texts, those of `judged_texts` where there are none.
 
     Raises:
         UsageError: the voice can speak none of them.
     """
     texts = texts or judged_texts(reference.hashes)
-    spoken, _ = speak(reference.voice, reference.tables, reference.gpt, texts, STEPS, 0, MOST_TEXTS, ROWS)
+    spoken, _ = speak(reference.voice, reference.tables, reference.gpt, texts, STEPS, 0, len(texts), ROWS)
     if not spoken:
         raise UsageError(
             f"this voice can speak none of the {len(texts)} sentences it is judged on. Build with --no-gate, and name "
