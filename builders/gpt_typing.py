@@ -15,6 +15,7 @@ from trt_tts.quality import Quality
 from .calibration_data import Calibration, load_calibration
 from .checkpoint import Checkpoint
 from .export import export_graph, graph_files
+from .free_memory import free_memory
 from .gate import add_words, make_judge, require_quality
 from .graphs.gpt import gpt_graph
 from .graphs.registry import GRAPHS
@@ -54,6 +55,7 @@ def type_gpt(
     source = write_smoothed(reference.gpt, calibration.smoothing if calibration else {}, work)
     progress("measuring the number ranges of gpt")
     ranges = record(source, feeds) if request.precision != "fp32" else {}
+    free_memory()
     if gate and request.precision == "int8":
         progress("speaking the sentences that INT8 is judged on")
         typed, found = type_for_int8(make_judge(reference), source, work, request, ranges, progress)

@@ -8,6 +8,7 @@ from pathlib import Path
 from trt_tts.progress import Progress
 from trt_tts.quality import GATES, Quality
 
+from .free_memory import free_memory
 from .gate import quality_error
 from .half_simulation import write_simulation
 from .precision_map import PrecisionMap
@@ -58,6 +59,7 @@ def type_for_int8(
         typed = write_typed("gpt", source, folder, replace(request, rules=rules), ranges)
         found = judge.measure(write_simulation(typed.file, folder / "gpt-judged.onnx"), simulated=True)
         too_few = kept + step > last or _share_after(typed, ranked[kept : kept + step]) < LEAST_INT8
+        free_memory()
         if gate.passes(found) and (gate.reaches(found, AIM_TOP1) or too_few):
             return typed, found
     raise quality_error(found, "int8", f"with the {kept} worst of {len(ranked)} linears left in FP16 already")

@@ -21,6 +21,7 @@ from trt_tts.errors import ExportError
 from trt_tts.model_config import GptConfig
 
 from .export import save_model
+from .free_memory import free_memory
 
 Factors = dict[str, tuple[float, ...]]
 """Linear, by node name -> what each of the K channels of its input is divided by."""
@@ -50,7 +51,10 @@ def write_smoothed(source: Path, factors: Factors, folder: Path) -> Path:
         return source
     model = onnx.load(source)
     smooth(model, factors)
-    return save_model(model, folder, f"{source.stem}-smoothed")
+    file = save_model(model, folder, f"{source.stem}-smoothed")
+    del model
+    free_memory()
+    return file
 
 
 def smooth(model: onnx.ModelProto, factors: Factors) -> None:
