@@ -20,7 +20,7 @@ from .gate import add_words, make_judge, require_quality
 from .graphs.gpt import gpt_graph
 from .graphs.registry import GRAPHS
 from .half_simulation import write_simulation
-from .int8_choice import type_for_int8
+from .int8_choice import JUDGED, type_for_int8
 from .precision_map import PrecisionMap, load_precision_map, save_precision_map
 from .ranges import Feed, record
 from .reference import Reference
@@ -31,7 +31,6 @@ from .typed_graph import TypedGraph, TypeRequest, write_typed
 CALIBRATION_FILE = "calibration.json"
 CHOSEN_MAP = "precision-map.toml"
 """What a GPU set was typed with, beside its plans: `type_again` reads both."""
-JUDGED = "gpt-judged.onnx"
 
 
 def type_gpt(

@@ -21,6 +21,7 @@ sentences than the judged ones must clear it too."""
 LEAST_INT8 = 0.75
 MOST_KEPT = 0.5
 """Share of the linears that may stay FP16 to pass the gate: beyond it the set is hardly smaller than an FP16 one."""
+JUDGED = "gpt-judged.onnx"
 TRIES = 20
 """Tries that leaving out every linear would take."""
 
@@ -41,7 +42,7 @@ def type_for_int8(
     Args:
         judge: of the FP32 graph, on other sentences than those of the calibration.
         source: the FP32 graph, smoothed.
-        folder: where the typed graph goes, and its simulation, gpt-judged.onnx.
+        folder: where the typed graph goes, and its simulation, `JUDGED`.
         request: how to type; with a calibration.
         ranges: as `to_half` takes them.
         progress: called with a line before each try.
@@ -57,10 +58,10 @@ def type_for_int8(
         rules = PrecisionMap((*((node, "fp16") for node in ranked[:kept]), *request.rules.rules))
         progress(f"typing gpt, {kept} of {len(ranked)} linears left in FP16")
         typed = write_typed("gpt", source, folder, replace(request, rules=rules), ranges)
-        found = judge.measure(write_simulation(typed.file, folder / "gpt-judged.onnx"), simulated=True)
+        found = judge.measure(write_simulation(typed.file, folder / JUDGED), simulated=True)
         too_few = kept + step > last or _share_after(typed, ranked[kept : kept + step]) < LEAST_INT8
         free_memory()
-        if gate.passes(found) and (gate.reaches(found, AIM_TOP1) or too_few):
+        if gate.passes(found) and (found.top1 >= AIM_TOP1 or too_few):
             return typed, found
     raise quality_error(found, "int8", f"with the {kept} worst of {len(ranked)} linears left in FP16 already")
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from trt_tts.quality import GATES, Quality, WordErrors
 
-GOOD = Quality("fp32", False, 100, 0.99, 0.003, 40.0, 0.001, 0.02, WordErrors(0.07, 0.065, 0.01, 100), "")
+GOOD = Quality("fp32", False, 100, 0.99, 0.001, 40.0, 0.001, 0.02, WordErrors(0.07, 0.065, 0.01, 100), "")
 INT8 = GATES["int8"]
 
 
@@ -37,14 +37,6 @@ def test_each_measure_alone_fails_the_gate(change, measure):
     found = states(replace(GOOD, **change))
     assert found == {**states(GOOD), measure: False}
     assert not INT8.passes(replace(GOOD, **change))
-
-
-def test_ties_of_flat_distributions_do_not_fail_the_gate():
-    """Of untrained weights in INT8 6.9 % of the likeliest codes differ at a KL of 0.0007."""
-    flat = replace(GOOD, top1=0.931, kl=0.0007)
-    assert INT8.passes(flat) and INT8.reaches(flat, 0.97)
-    assert not INT8.passes(replace(flat, kl=0.0021))
-    assert "or KL at most 0.00200" in INT8.lines(flat)[0].limit
 
 
 @pytest.mark.parametrize("name", ["top1", "kl", "hidden_snr_db", "mel_l1", "mcd_db"])

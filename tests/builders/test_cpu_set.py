@@ -111,7 +111,7 @@ def exported_before(tiny_set, monkeypatch):
 
 
 def test_a_voice_that_does_not_survive_fails_the_build(tiny, tmp_path, exported_before, monkeypatch):
-    strict = replace(GATES["int8"], least_top1=1.1, kl_of_ties=-1)
+    strict = replace(GATES["int8"], least_top1=1.1)
     monkeypatch.setitem(GATES, "int8", strict)
     with pytest.raises(BuildError, match=r"top-1 agreement .*allowed at least 110\.00%.*--no-gate"):
         build_cpu_set(tiny, tmp_path / "set", CpuBuild("int8"))

@@ -11,7 +11,7 @@ from trt_tts.demo import demo_checkpoint, heldout_sentences, is_demo_voice
 from trt_tts.errors import BuildError, UsageError
 from trt_tts.quality import Quality
 
-GOOD = Quality("fp32", False, 100, 0.99, 0.003, 40.0, 0.001, 0.02)
+GOOD = Quality("fp32", False, 100, 0.99, 0.001, 40.0, 0.001, 0.02)
 
 
 @pytest.fixture(scope="module")
@@ -78,4 +78,4 @@ def test_what_is_beyond_a_limit_fails_with_its_value_and_the_way_out():
         assert part in message
     assert "mel" not in message, "what passed is not listed"
     with pytest.raises(BuildError, match=r"--precision int8, or keep the set all the same with --no-gate"):
-        require_quality(replace(GOOD, top1=0.5, kl=0.02), "int4")
+        require_quality(replace(GOOD, top1=0.5), "int4")

@@ -168,7 +168,7 @@ def test_pinned_int8_linears_of_an_fp16_set_are_judged_too(type_it, monkeypatch)
     typed, found = type_it("fp16", PrecisionMap(((PINNED, "int8"),)))
     assert typed.int8 == (PINNED,)
     assert found.top1 < 1
-    monkeypatch.setitem(GATES, "int8", replace(LENIENT, least_top1=1.1, kl_of_ties=-1))
+    monkeypatch.setitem(GATES, "int8", replace(LENIENT, least_top1=1.1))
     with pytest.raises(QualityError, match="changes this voice too much") as error:
         type_it("fp16", PrecisionMap(((PINNED, "int8"),)))
     assert error.value.found == found and error.value.precision == "int8"
