@@ -20,7 +20,10 @@ MOST_TEXTS = 25
 STEPS = 192
 ROWS = 8
 _CPU_WAY_OUT = {"int8": "Build with --precision fp32", "int4": "Build with --precision int8"}
-_GPU_WAY_OUT = "Calibrate with more and fitting texts or with --sensitivity, or build with --precision fp16"
+_GPU_WAY_OUT = {
+    "int8": "Calibrate with more and fitting texts or with --sensitivity, or build with --precision fp16",
+    "fp16": "Pin the layers that suffer with --precision-map",
+}
 
 
 def judged_texts(hashes: Mapping[str, str]) -> tuple[str, ...]:
@@ -66,11 +69,17 @@ def require_quality(found: Quality, precision: str) -> None:
         raise quality_error(found, precision)
 
 
+def way_out_of(precision: str, simulated: bool) -> str:
+    """What to do about a set of this precision that is beyond its gate."""
+    ways = _GPU_WAY_OUT if simulated else _CPU_WAY_OUT
+    return ways.get(precision, "The sets differ in more than types: build both again from the checkpoint")
+
+
 def quality_error(found: Quality, precision: str, circumstances: str = "") -> QualityError:
     """The error for a graph that does not pass the gate; names every measure beyond its limit, and the way out."""
     failed = [line for line in GATES[precision].lines(found) if line.passed is False]
     listed = "; ".join(f"{line.measure} {line.value}, allowed {line.limit}" for line in failed)
-    way_out = _GPU_WAY_OUT if found.simulated else _CPU_WAY_OUT[precision]
+    way_out = way_out_of(precision, found.simulated)
     reason = f"{listed} ({circumstances})" if circumstances else listed
     message = (
         f"{precision} changes this voice too much: {reason}. {way_out}, or keep the set all the same with --no-gate"

@@ -22,13 +22,6 @@ from trt_tts.selftest import speaks
 from trt_tts.sets import choose_set
 from trt_tts.target import require_runs_on, this_machine
 
-_ADVICE = {
-    "fp32": "They differ in more than types: build both again from the checkpoint",
-    "fp16": "Pin the layers that suffer with --precision-map",
-    "int8": "Calibrate with more and fitting texts, or build with --precision fp16 (fp32 on the CPU)",
-    "int4": "Build with --precision int8",
-}
-
 
 def verify(
     folder: Annotated[Path | None, typer.Argument(help="Engine-set folder; without it as `say` chooses.")] = None,
@@ -84,6 +77,7 @@ def _compare(
 ) -> None:
     require_build_extra()
     from trt_tts.builders.compare import FP32, SENTENCES, BuiltSet, Comparison, compare, require_checkpoint
+    from trt_tts.builders.gate import way_out_of
     from trt_tts.calibration.dataset import read_texts
 
     other = None
@@ -107,7 +101,8 @@ def _compare(
     else:
         print_quality(found, precision)
     if not GATES[precision].passes(found):
-        fail(f"{path} is further from {found.reference} than {precision} may be. {_ADVICE[precision]}", 1)
+        advice = way_out_of(precision, found.simulated)
+        fail(f"{path} is further from {found.reference} than {precision} may be. {advice}", 1)
 
 
 def _speak(path: Path) -> Verification:
