@@ -66,6 +66,23 @@ class CapacityError(TrtTtsError):
     """The prompt or the request does not fit the limits the engine set was built for."""
 
 
+class CudaError(TrtTtsError):
+    """The CUDA driver refused a call."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+        """The driver's number for it."""
+
+
+class DeviceMemoryError(CudaError):
+    """The GPU is out of memory."""
+
+
+class DeviceLostError(CudaError):
+    """The GPU stopped answering; nothing but a new process brings it back."""
+
+
 class GenerationError(TrtTtsError):
     """The model's numbers were not finite."""
 
