@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from trt_tts.cuda.device import Device
 from trt_tts.errors import BuildError, TrtTtsError
 from trt_tts.files import new_folder, require_new
 from trt_tts.flavour import Flavour
@@ -56,7 +57,7 @@ def build_fastest(checkpoint: Checkpoint, target: Path, build: GpuBuild, force: 
                     checkpoint, folder, replace(build, precision=precision), progress=progress
                 )
                 progress(f"timing {precision}")
-                times[precision] = time_set(folder, built[precision], build.flavour)
+                times[precision] = time_set(folder, built[precision], build.flavour, build.device)
             except TrtTtsError as error:  # too large for the card, out of range, failed: the next one may do
                 times[precision] = {}
                 failures.append(f"{precision}: {error}")
@@ -71,12 +72,15 @@ def build_fastest(checkpoint: Checkpoint, target: Path, build: GpuBuild, force: 
     return manifest
 
 
-def time_set(folder: Path, manifest: Manifest, flavour: Flavour) -> Times:
+def time_set(folder: Path, manifest: Manifest, flavour: Flavour, device: int = 0) -> Times:
     """Profile -> seconds of one call on the GPU here, of the `gpt` graph's one-row cases."""
     graph, times = manifest.graphs["gpt"], {}
-    profiles = tuple(profile.name for profile in graph.plan.profiles) if graph.plan else ()
     sizes, capacity = manifest.config.gpt, manifest.limits.capacity
-    with closing(PlanRunner(flavour, folder / graph.files[0], profiles, sizes, capacity)) as runner:
+    with (
+        closing(Device(device)) as opened,
+        opened.activated(),
+        closing(PlanRunner(flavour, opened, folder / graph.files[0], graph, sizes, capacity)) as runner,
+    ):
         for case in load_cases(folder):
             if case.graph == "gpt" and len(case.calls[0]["start"]) == 1:
                 times[case.profile] = runner.seconds(case)

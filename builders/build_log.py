@@ -53,7 +53,7 @@ class MemoryLines:
 
     weights: int
     activations: tuple[int, ...]
-    persistent: int
+    persistent: tuple[int, ...]
     scratch: int
 
 
@@ -67,7 +67,7 @@ def read_memory(lines: Iterable[LogLine]) -> MemoryLines:
     return MemoryLines(
         weights=max(found.get("Weights", [0])),
         activations=tuple(found.get("Activation", [])),
-        persistent=sum(found.get("Device Persistent", [0])),
+        persistent=tuple(found.get("Device Persistent", [])),
         scratch=max(found.get("Max Scratch Memory", [0])),
     )
 

@@ -13,6 +13,7 @@ from trt_tts.cpu.session import MINIMUM_RUNTIME
 from trt_tts.engine import Engine
 from trt_tts.errors import ExportError, UsageError
 from trt_tts.files import new_folder, require_free_space
+from trt_tts.limits import PREFILL_CHUNK, capacity_for, require_limits
 from trt_tts.manifest import (
     CheckpointInfo,
     Limits,
@@ -31,7 +32,6 @@ from .export import export_graph, graph_files, save_model
 from .free_memory import free_memory
 from .gate import add_words, make_judge, require_quality
 from .graphs.registry import GRAPHS
-from .limits import PREFILL_CHUNK, capacity_for, require_limits
 from .quantize import BITS, quantize_linears
 from .reference import Reference
 

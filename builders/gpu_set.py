@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shutil
 import warnings
@@ -10,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import platformdirs
 
 from trt_tts.cpu.session import open_session
@@ -18,8 +16,11 @@ from trt_tts.cpu.threads import usable_threads
 from trt_tts.errors import BuildError, UsageError
 from trt_tts.files import new_folder, require_free_space, sha256_of
 from trt_tts.flavour import TENSORRT_RTX, Flavour, installed_version
+from trt_tts.gpu.memory import engine_parts
 from trt_tts.gpu_reading import read_gpu
+from trt_tts.limits import require_limits
 from trt_tts.manifest import CheckpointInfo, GraphInfo, Limits, Manifest, Target
+from trt_tts.model_config import ModelConfig
 from trt_tts.plan_info import MemoryLine, PlanInfo, ProfileInfo, Verification
 from trt_tts.progress import Progress
 from trt_tts.quality import Quality
@@ -38,7 +39,6 @@ from .gpt_typing import save_choice, type_gpt
 from .graphs.gpt import gpt_graph
 from .graphs.registry import GRAPHS
 from .half_simulation import write_simulation
-from .limits import require_limits
 from .plan_job import PlanJob, PlanReport
 from .plan_process import run_plan_job
 from .planner import MemoryPlan, plan_memory, require_fit
@@ -135,12 +135,12 @@ def build_gpu_set(
             alphabet=checkpoint.alphabet,
             graphs=graphs,
             files=hash_files(folder),
-            memory=_memory_lines(plan, graphs),
+            memory=_memory_lines(plan, checkpoint.config, graphs),
             verification=Verification(False, f"built ahead of time for {build.card.name}, which is not here"),
             quality=builder.quality,
         )
         if not build.ahead:
-            manifest = verify_folder(folder, manifest, build.flavour, progress)
+            manifest = verify_folder(folder, manifest, build.flavour, progress, build.device)
             require_verified(manifest)
         manifest.save(folder)
     return manifest
@@ -261,6 +261,7 @@ class _SetBuilder:
             compute_capability=build.card.compute_capability if build.ahead else None,
             profiles=profiles_of(name, self.checkpoint.config, self.limits),
             workspace=_workspace(build),
+            device=build.device,
             timing_cache=None if build.ahead else str(timing_cache_file(build.card, build.flavour)),
         )
         self.progress(f"building {name} for {build.card.name}")
@@ -269,10 +270,8 @@ class _SetBuilder:
     def _describe_plan(self, name: str, typed: TypedGraph, report: PlanReport, simulated: float | None) -> PlanInfo:
         profiles = profiles_of(name, self.checkpoint.config, self.limits)
         memory = report.memory
-        # A builder that does not list every profile says what the largest one needs.
-        largest = max(memory.activations, default=0)
-        listed = len(memory.activations) == len(profiles)
-        activations = memory.activations if listed else (largest,) * len(profiles)
+        activations = _for_each(memory.activations, len(profiles))
+        persistent = _for_each(memory.persistent, len(profiles))
         return PlanInfo(
             onnx_sha256={file.name: sha256_of(file) for file in graph_files(self.typed, name)},
             profiles=tuple(
@@ -280,11 +279,11 @@ class _SetBuilder:
                     profile.name,
                     {key: (item.least, item.typical, item.most) for key, item in profile.shapes.items()},
                     size,
+                    kept,
                 )
-                for profile, size in zip(profiles, activations, strict=True)
+                for profile, size, kept in zip(profiles, activations, persistent, strict=True)
             ),
             weight_bytes=memory.weights,
-            persistent_bytes=memory.persistent,
             scratch_bytes=memory.scratch,
             products=typed.products,
             kept=typed.typing.kept,
@@ -296,6 +295,11 @@ class _SetBuilder:
             build_seconds=round(report.seconds, 1),
             build_peak_bytes=report.peak_bytes,
         )
+
+
+def _for_each(reported: tuple[int, ...], profiles: int) -> tuple[int, ...]:
+    """A figure per profile; where the builder does not list every one, the largest stands for all."""
+    return reported if len(reported) == profiles else (max(reported, default=0),) * profiles
 
 
 def _workspace(build: GpuBuild) -> int:
@@ -328,25 +332,11 @@ def _require_as_asked(info: GraphInfo, typed: TypedGraph, report: PlanReport, fl
         raise BuildError(f"{typed.file.stem} was to hold {len(typed.int8)} INT8 layers and the plan has none")
 
 
-def _memory_lines(plan: MemoryPlan, graphs: dict[str, GraphInfo]) -> tuple[MemoryLine, ...]:
-    """The plan's parts, with what the builders reported."""
-    built = {"KV cache": _cache_bytes(graphs["gpt"], plan.limits.max_batch)}
-    activations = []
-    for name, graph in graphs.items():
-        if graph.plan is None:
-            continue
-        built[f"{name} weights"] = graph.plan.weight_bytes + graph.plan.persistent_bytes
-        if graph.resident:
-            activations += [profile.activation_bytes for profile in graph.plan.profiles]
-    built["activations"] = max(activations)
+def _memory_lines(plan: MemoryPlan, config: ModelConfig, graphs: dict[str, GraphInfo]) -> tuple[MemoryLine, ...]:
+    """The plan's parts, with what they are by the builders' reports."""
+    built = {part.name: part.bytes for part in engine_parts(graphs, config.gpt, plan.limits)}
+    built |= {f"{name} weights": graph.plan.weight_bytes for name, graph in graphs.items() if graph.plan is not None}
     return tuple(MemoryLine(part.name, part.bytes, built.get(part.name), part.resident) for part in plan.parts)
-
-
-def _cache_bytes(gpt: GraphInfo, rows: int) -> int:
-    """Of the caches that the built graph takes, for `rows` sequences."""
-    caches = [item for item in gpt.inputs if re.fullmatch(r"[kv]_\d+", item.name)]
-    sizes = (math.prod(int(size) for size in item.shape[1:]) * np.dtype(item.dtype).itemsize for item in caches)
-    return rows * sum(sizes)
 
 
 def _target(build: GpuBuild, cuda: str | None) -> Target:

@@ -28,6 +28,8 @@ class PlanJob:
     """Bytes of the card that tactics may use."""
     timing_cache: str | None
     """A file that is read where it exists and written after the build; None where nothing is timed."""
+    device: int = 0
+    """The GPU that builds, by its number in `gpu_reading.visible_gpu`."""
 
     def save(self, file: Path) -> None:
         """Write as JSON."""
@@ -70,4 +72,5 @@ class PlanReport:
         """Read what `save` wrote."""
         data: dict[str, Any] = json.loads(file.read_text("utf-8"))
         memory = data["memory"]
-        return cls(**{**data, "memory": MemoryLines(**{**memory, "activations": tuple(memory["activations"])})})
+        lists = {key: tuple(memory[key]) for key in ("activations", "persistent")}
+        return cls(**{**data, "memory": MemoryLines(**{**memory, **lists})})

@@ -12,6 +12,7 @@ from pathlib import Path
 import platformdirs
 
 from trt_tts.errors import BuildError
+from trt_tts.gpu_reading import visible_gpu
 from trt_tts.progress import Progress
 
 from .build_log import LogLine, cause_of, fold
@@ -64,7 +65,9 @@ def _keep_log(text: str, graph: str) -> str:
 
 def _run(job: PlanJob, files: tuple[Path, Path], progress: Progress) -> tuple[list[LogLine], int, str]:
     command = [sys.executable, "-m", "trt_tts.builders.plan_worker", *map(str, files)]
-    environment = {**os.environ, "PYTHONIOENCODING": "utf-8"}
+    # TensorRT builds on the first GPU it sees.
+    seen = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": visible_gpu(job.device) or ""}
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", **seen}
     lines: list[LogLine] = []
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         with subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Runs a finished plan on the GPU, for the self-test: one call at a time, nothing hidden behind streams."""
+"""Runs a finished plan on the GPU, for the self-test: one call at a time, nothing left running."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from trt_tts.errors import BuildError, MissingDependencyError
+from trt_tts.cuda.device import Device
 from trt_tts.flavour import Flavour
+from trt_tts.gpu.plan import Context, Plan
+from trt_tts.manifest import GraphInfo
 from trt_tts.model_config import GptConfig
 from trt_tts.selftest import WRITTEN, Case, Feed
 
@@ -20,127 +23,119 @@ _CACHE = re.compile(r"[kv]_\d+")
 
 
 class PlanRunner:
-    """One deserialized plan with one context; close it to free the card's memory."""
+    """One deserialized plan; close it to free the card's memory. Used with the device's context current."""
 
     def __init__(
-        self, flavour: Flavour, plan: Path, profiles: tuple[str, ...], sizes: GptConfig, capacity: int
+        self, flavour: Flavour, device: Device, file: Path, graph: GraphInfo, sizes: GptConfig, capacity: int
     ) -> None:
-        """Open `plan`.
+        """Open the plan `file`.
 
         Raises:
-            MissingDependencyError: Polygraphy is missing.
-            BuildError: TensorRT refuses the plan.
+            EngineSetError: TensorRT refuses it.
+            DeviceMemoryError: it does not fit.
         """
-        try:
-            from polygraphy import cuda
-            from polygraphy.exception import PolygraphyException
-        except ImportError as error:
-            raise MissingDependencyError(
-                f"polygraphy is needed to test a set on a GPU. Install it with: pip install polygraphy ({error})"
-            ) from error
-        self._cuda, self._trt, self._cuda_error = cuda, flavour.module, PolygraphyException
-        self._profiles, self._sizes, self._capacity = profiles, sizes, capacity
-        self._stream = cuda.Stream()
+        self._device, self._sizes, self._capacity = device, sizes, capacity
+        self._plan = Plan(flavour, device, file, graph)
+        self._inputs = {item.name: item.dtype for item in graph.inputs}
+        self._outputs = {item.name: item.dtype for item in graph.outputs}
         self._last_seconds = 0.0
-        self._logger = flavour.module.Logger(flavour.module.Logger.ERROR)
-        self._runtime = flavour.module.Runtime(self._logger)
-        self._engine = self._runtime.deserialize_cuda_engine(plan.read_bytes())
-        if self._engine is None:
-            raise BuildError(f"{flavour} cannot open {plan}. Build the set again on this machine")
-        self._context = self._engine.create_execution_context()
-        if self._context is None:
-            raise BuildError(f"{flavour} cannot run {plan.name}: not enough GPU memory. Close other programs")
-        names = [self._engine.get_tensor_name(i) for i in range(self._engine.num_io_tensors)]
-        inputs = flavour.module.TensorIOMode.INPUT
-        self._inputs = [name for name in names if self._engine.get_tensor_mode(name) == inputs]
-        self._outputs = [name for name in names if name not in self._inputs]
 
     def execute(self, case: Case) -> tuple[Feed, ...]:
         """The results of a case's calls, and what the last one left in the caches.
 
         Raises:
-            BuildError: TensorRT refuses a shape or fails.
+            EngineSetError: TensorRT refuses a shape or fails.
+            CudaError: the GPU fails.
         """
-        with self._prepared(case) as caches:
-            found = tuple(self._call(call, caches) for call in case.calls)
+        with self._prepared(case) as (context, caches):
+            found = tuple(self._call(context, call, caches) for call in case.calls)
             if caches:
-                rows = [buffer.numpy()[:, :, case.written].astype(np.float32) for buffer in caches.values()]
+                rows = [cache.fetch()[:, :, case.written].astype(np.float32) for cache in caches.values()]
                 found[-1][WRITTEN] = np.stack(rows)
             return found
 
     def seconds(self, case: Case, repeats: int = 20) -> float:
         """Median time of a case's first call on the GPU, transfers apart. Errors as `execute`."""
         times = []
-        with self._prepared(case) as caches:
+        with self._prepared(case) as (context, caches):
             for _ in range(repeats):
-                self._call(case.calls[0], caches)
+                self._call(context, case.calls[0], caches)
                 times.append(self._last_seconds)
         return float(np.median(times))
 
-    @contextmanager
-    def _prepared(self, case: Case) -> Iterator[dict[str, Any]]:
-        """Select the case's profile and yield its filled caches, by input."""
-        index = self._profiles.index(case.profile)
-        if not self._context.set_optimization_profile_async(index, self._stream.ptr):
-            raise BuildError(f"profile {case.profile} of {case.graph} cannot be selected")
-        self._stream.synchronize()
-        caches: dict[str, Any] = {}
-        try:
-            self._fill_caches(case, caches)
-            yield caches
-        except self._cuda_error as error:
-            raise BuildError(f"CUDA fails in {case.graph}, {case.profile}: {error}. Close other programs") from error
-        finally:
-            for buffer in caches.values():
-                buffer.free()
+    def close(self) -> None:
+        """Free the plan's memory."""
+        self._plan.close()
 
-    def _fill_caches(self, case: Case, caches: dict[str, Any]) -> None:
+    @contextmanager
+    def _prepared(self, case: Case) -> Iterator[tuple[Context, dict[str, _DeviceArray]]]:
+        """A context for the case's profile, and its filled caches by input."""
+        context, size = self._plan.context(case.profile), self._plan.activation_bytes(case.profile)
+        block = self._device.allocate(max(size, 1))
+        caches: dict[str, _DeviceArray] = {}
+        try:
+            context.lend(block, size)
+            self._fill_caches(case, caches)
+            yield context, caches
+        finally:
+            self._device.free(block)
+            for cache in caches.values():
+                cache.free()
+
+    def _fill_caches(self, case: Case, caches: dict[str, _DeviceArray]) -> None:
         rows = len(case.calls[0].get("start", ()))
         heads, width = self._sizes.num_attention_heads, self._sizes.head_dim
         for i, name in enumerate(name for name in self._inputs if _CACHE.fullmatch(name)):
-            values = case.cache(i, rows, heads, self._capacity, width).astype(self._dtype(name))
-            caches[name] = self._upload(values)
+            values = case.cache(i, rows, heads, self._capacity, width)
+            caches[name] = _DeviceArray(self._device, values.astype(self._inputs[name]))
 
-    def _call(self, feed: Feed, caches: dict[str, Any]) -> Feed:
-        buffers = {name: self._upload(value.astype(self._dtype(name))) for name, value in feed.items()}
+    def _call(self, context: Context, feed: Feed, caches: dict[str, _DeviceArray]) -> Feed:
+        results: dict[str, _DeviceArray] = {}
+        inputs: dict[str, _DeviceArray] = {}
         try:
-            for name, buffer in (buffers | caches).items():
-                if not self._context.set_input_shape(name, buffer.shape):
-                    raise BuildError(f"shape {buffer.shape} of {name} is outside the plan's profile")
-                self._bind(name, buffer)
-            results = {}
-            for name in self._outputs:
-                cache = caches.get(name.removesuffix("_out")) if name.endswith("_out") else None
-                if cache is None:
-                    shape = tuple(self._context.get_tensor_shape(name))
-                    cache = results[name] = buffers[name] = self._cuda.DeviceArray(shape, self._dtype(name))
+            for name, values in feed.items():
+                inputs[name] = _DeviceArray(self._device, values.astype(self._inputs[name]))
+            shapes = {name: item.values.shape for name, item in (inputs | caches).items()}
+            context.bind(shapes, {name: item.address for name, item in (inputs | caches).items()})
+            for name, dtype in self._outputs.items():
                 # A cache's output is the cache itself: TensorRT writes the new rows in place.
-                self._bind(name, cache)
-            self._stream.synchronize()
-            started = time.perf_counter()
-            if not self._context.execute_async_v3(self._stream.ptr):
-                raise BuildError("TensorRT failed while running a plan; its log above says why")
-            self._stream.synchronize()
-            self._last_seconds = time.perf_counter() - started
-            return {name: buffer.numpy() for name, buffer in results.items()}
+                target = caches.get(name.removesuffix("_out"))
+                if target is None:
+                    target = results[name] = _DeviceArray(self._device, np.zeros(context.shape(name), dtype))
+                context.bind({}, {name: target.address})
+            self._run(context)
+            return {name: item.fetch() for name, item in results.items()}
         finally:
-            for buffer in buffers.values():
-                buffer.free()
+            for item in (*inputs.values(), *results.values()):
+                item.free()
 
-    def _bind(self, name: str, buffer: Any) -> None:
-        if not self._context.set_tensor_address(name, buffer.ptr):
-            raise BuildError(f"TensorRT refuses the buffer of {name}")
+    def _run(self, context: Context) -> None:
+        self._device.synchronize()
+        started = time.perf_counter()
+        context.enqueue()
+        self._device.synchronize()
+        self._last_seconds = time.perf_counter() - started
 
-    def _upload(self, values: Any) -> Any:
-        array = np.ascontiguousarray(values)
-        buffer = self._cuda.DeviceArray(array.shape, array.dtype)
-        buffer.copy_from(array, stream=None)
-        return buffer
 
-    def _dtype(self, name: str) -> Any:
-        return np.dtype(self._trt.nptype(self._engine.get_tensor_dtype(name)))
+class _DeviceArray:
+    """An array on the GPU, sent and fetched at once through pinned memory of its size."""
 
-    def close(self) -> None:
-        """Free the plan's memory."""
-        self._context = self._engine = self._runtime = None
-        self._stream.free()
+    def __init__(self, device: Device, values: npt.NDArray[Any]) -> None:
+        self.values, self._device = values, device
+        self.address = device.allocate(max(values.nbytes, 1))
+        self._pinned = device.allocate_pinned(max(values.nbytes, 1))
+        self._view = self._pinned.part(0, values.nbytes)
+        self._view.array[:] = np.frombuffer(np.ascontiguousarray(values), np.uint8)
+        device.driver.copy_up(self.address, self._view, device.stream)
+        device.synchronize()
+
+    def fetch(self) -> npt.NDArray[Any]:
+        """What it holds now."""
+        self._device.driver.copy_down(self._view, self.address, self._device.stream)
+        self._device.synchronize()
+        return self._view.array.view(self.values.dtype).reshape(self.values.shape).copy()
+
+    def free(self) -> None:
+        """Give its memory back."""
+        self._device.free(self.address)
+        self._device.free_pinned(self._pinned)

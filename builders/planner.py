@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from trt_tts.errors import CapacityError, UsageError
+from trt_tts.gpu.layout import cache_bytes, hidden_bytes, io_bytes
+from trt_tts.limits import CAPACITY_STEP, PREFILL_CHUNK, PROMPT_ROOM, capacity_for, speech_of
 from trt_tts.manifest import Limits
-from trt_tts.model_config import CODE_HOP, ModelConfig
+from trt_tts.model_config import ModelConfig
 
 from .cards import Card
 from .checkpoint import Shape, expected_shapes
-from .limits import CAPACITY_STEP, PREFILL_CHUNK, PROMPT_ROOM, capacity_for, speech_of
-from .profiles import PREFILL_BATCH, Profile, profiles_of, spans_of
+from .profiles import Profile, profiles_of, spans_of
 
 PRECISIONS = ("fp32", "fp16", "int8")
 RESIDENT = ("gpt", "codec")
@@ -121,8 +122,9 @@ def _plan(config: ModelConfig, card: Card, precision: str, limits: Limits) -> Me
         Part("CUDA context", round(card.context_mib * (1 << 20))),
         *(Part(f"{graph} weights", weight_bytes(graph, config, precision)) for graph in RESIDENT),
         Part("KV cache", kv_bytes(config, precision, limits)),
+        Part("hidden states", hidden_bytes(config.gpt, limits)),
         Part("activations", max(shared_activations(config, precision, limits).values())),
-        Part("inputs and outputs", sum(io_bytes(graph, config, limits) for graph in RESIDENT)),
+        Part("inputs and outputs", io_bytes(config.gpt, limits)),
         Part("reserve", RESERVE),
         *(
             Part(f"{graph} weights", weight_bytes(graph, config, precision), resident=False)
@@ -197,8 +199,7 @@ def _codec_shapes(graph: str, shapes: dict[str, dict[str, Shape]], n_fft: int) -
 
 def kv_bytes(config: ModelConfig, precision: str, limits: Limits) -> int:
     """Bytes of the key-value caches of all rows."""
-    full = config.gpt.kv_bytes_per_position * limits.capacity * limits.max_batch
-    return full if precision == "fp32" else full // 2
+    return cache_bytes(config.gpt, limits, 4 if precision == "fp32" else 2)
 
 
 def shared_activations(config: ModelConfig, precision: str, limits: Limits) -> dict[str, int]:
@@ -229,20 +230,6 @@ def _codec_bytes_per_step(config: ModelConfig) -> int:
     widest = max(4 * config.decoder.hidden, config.vocos.backbone.intermediate_dim)
     bins = config.vocos.feature_extractor.n_fft + 2
     return math.ceil(max(_PER_STEP_WIDE * widest, _PER_STEP_BIN * bins))
-
-
-def io_bytes(graph: str, config: ModelConfig, limits: Limits) -> int:
-    """Bytes of a graph's inputs and outputs at the largest shapes of its profiles, caches apart; codes and floats are
-    four bytes wide."""
-    gpt = config.gpt
-    if graph == "codec":
-        return 4 * limits.codec_steps * (gpt.hidden_size + CODE_HOP)
-    rows = max(limits.max_batch, PREFILL_BATCH)
-    prefill = PREFILL_BATCH * limits.prefill_chunk * (4 * gpt.num_vq + 4 * gpt.hidden_size + 1)
-    shapes = profiles_of("gpt", config, limits)[-1].shapes
-    per_row = ("start", "last", "recent", "recent", "noise", "sampling", "allow_end")
-    step = sum(4 * math.prod(shapes[name].most) for name in per_row)
-    return prefill + step + 4 * rows * (gpt.num_vq + gpt.hidden_size) + 4 * limits.capacity
 
 
 def _bounds(config: ModelConfig, card: Card, precision: str, limits: Limits) -> Iterator[StepBound]:

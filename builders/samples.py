@@ -9,7 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from trt_tts.cpu.gpt import F32, I32, GptRunner
+from trt_tts.backend import F32, I32
+from trt_tts.cpu.gpt import GptRunner
 from trt_tts.cpu.session import open_session
 from trt_tts.cpu.threads import usable_threads
 from trt_tts.errors import CapacityError, ExportError, TextError

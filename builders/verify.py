@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+from trt_tts.cuda.device import Device
 from trt_tts.errors import BuildError, EngineSetError
 from trt_tts.flavour import Flavour
 from trt_tts.manifest import Manifest
@@ -17,17 +18,18 @@ from trt_tts.selftest import CaseResult, load_cases, run_cases
 from .plan_runner import PlanRunner
 
 
-def verify_folder(folder: Path, manifest: Manifest, flavour: Flavour, progress: Progress) -> Manifest:
+def verify_folder(folder: Path, manifest: Manifest, flavour: Flavour, progress: Progress, device: int = 0) -> Manifest:
     """Run every case of the set on the GPU here and compare with FP32.
 
     Returns:
         The manifest with the results, whether or not they are good.
 
     Raises:
-        EngineSetError: a graph has no case.
-        BuildError: TensorRT cannot run the set.
+        EngineSetError: a graph has no case, or TensorRT cannot run it.
+        CudaError: the GPU fails.
     """
-    results = tuple(_run(folder, manifest, flavour, progress))
+    with closing(Device(device)) as opened, opened.activated():
+        results = tuple(_run(folder, manifest, flavour, opened, progress))
     failed = [item for item in results if item.problem]
     if not failed:
         reason = f"{len(results)} cases within their limits on this GPU"
@@ -44,13 +46,15 @@ def require_verified(manifest: Manifest) -> None:
         raise BuildError(f"the set's self-test: {reason}. Try another --precision, or update the driver")
 
 
-def _run(folder: Path, manifest: Manifest, flavour: Flavour, progress: Progress) -> Iterator[CaseResult]:
+def _run(
+    folder: Path, manifest: Manifest, flavour: Flavour, device: Device, progress: Progress
+) -> Iterator[CaseResult]:
     cases = load_cases(folder)
     for name, graph in manifest.graphs.items():
         if graph.plan is None:
             continue
-        profiles = tuple(profile.name for profile in graph.plan.profiles)
-        runner = PlanRunner(flavour, folder / graph.files[0], profiles, manifest.config.gpt, manifest.limits.capacity)
+        sizes, capacity = manifest.config.gpt, manifest.limits.capacity
+        runner = PlanRunner(flavour, device, folder / graph.files[0], graph, sizes, capacity)
         with closing(runner):
             own = [case for case in cases if case.graph == name]
             if not own:

@@ -1,6 +1,5 @@
 import importlib
 import importlib.metadata
-import os
 import sys
 from types import SimpleNamespace
 
@@ -94,17 +93,6 @@ def test_a_loaded_flavour_says_what_it_is(monkeypatch):
         False,
         "tensorrt 10.15.1",
     )
-
-
-@pytest.mark.parametrize(
-    ("mask", "device", "seen"),
-    [("untouched", 0, "untouched"), ("3,5,1", 1, "5"), ("GPU-a,GPU-b", 1, "GPU-b"), ("0", 1, "0"), ("-1", 0, "-1")],
-)
-def test_a_device_other_than_the_first_is_the_only_one_seen(mask, device, seen, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
-    monkeypatch.setitem(sys.modules, "tensorrt", SimpleNamespace(__version__="10.15.1"))
-    load_flavour("tensorrt", device=device)
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == seen
 
 
 @pytest.mark.parametrize(("wanted", "target"), [("7.5", 75), ("8.6", 86), ("12.0", 120), (None, 1)])

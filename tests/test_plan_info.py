@@ -16,12 +16,11 @@ PLAN = PlanInfo(
     onnx_sha256={"gpt.onnx": "7c" * 32, "gpt.weights": "20" * 32},
     profiles=(
         ProfileInfo(
-            "prefill", {"rows": ((1, 1, 64), (1, 128, 64), (2, 128, 64)), "span": ((256,), (256,), (491,))}, 11
+            "prefill", {"rows": ((1, 1, 64), (1, 128, 64), (2, 128, 64)), "span": ((256,), (256,), (491,))}, 11, 0
         ),
-        ProfileInfo("decode-256", {"rows": ((1, 1, 64), (3, 1, 64), (3, 1, 64))}, 8_748_032),
+        ProfileInfo("decode-256", {"rows": ((1, 1, 64), (3, 1, 64), (3, 1, 64))}, 8_748_032, 512),
     ),
     weight_bytes=9_132_544,
-    persistent_bytes=0,
     scratch_bytes=8_748_032,
     products={"layers.0.mlp.down_proj/MatMul": "fp16", "head_code/Gemm": "fp32"},
     kept=("head_code/Gemm",),
@@ -98,7 +97,7 @@ VERIFICATIONS = st.builds(
 
 @given(st.dictionaries(st.text(max_size=5), SHAPES, max_size=3), st.integers(0, 1 << 45), VERIFICATIONS)
 def test_plans_and_verifications_survive_json(shapes, size, verification):
-    plan = replace(PLAN, profiles=(ProfileInfo("p", shapes, size),), int8_layers=size)
+    plan = replace(PLAN, profiles=(ProfileInfo("p", shapes, size, size),), int8_layers=size)
     assert PlanInfo.from_json(json.loads(json.dumps(asdict(plan)))) == plan
     assert Verification.from_json(json.loads(json.dumps(asdict(verification)))) == verification
 

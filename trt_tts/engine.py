@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -15,39 +16,26 @@ from typing import Any, Self
 import numpy as np
 
 from trt_tts.audio import Audio, Samples
-from trt_tts.cpu.gpt import GptRunner
-from trt_tts.cpu.session import open_session
+from trt_tts.backend import Backend, MemoryPart
 from trt_tts.cpu.threads import usable_threads
-from trt_tts.errors import EngineSetError, GenerationError, TrtTtsError, UsageError
+from trt_tts.errors import GenerationError, TrtTtsError, UsageError
 from trt_tts.frontend import Frontend
 from trt_tts.generation import Generated, generate
+from trt_tts.loading import open_backend, read_set
 from trt_tts.manifest import Limits, Manifest
 from trt_tts.model_config import MAX_CANDIDATES
 from trt_tts.options import SynthesisOptions, require_whole
 from trt_tts.progress import Progress
 from trt_tts.refine import refine_text
 from trt_tts.speech import Job, Speech
-from trt_tts.target import require_runs_on, this_machine
 from trt_tts.text.clean import CleanText
 from trt_tts.text.prompt import TRAINED_SPEED, refine_prompt
 from trt_tts.voice import Voice
 
 logger = logging.getLogger("trt_tts")
-BACKENDS = ("auto", "cpu")
 MOST_DEVICES = 255
 MOST_THREADS = 256
-
-
-@dataclass(frozen=True)
-class MemoryInfo:
-    """Bytes the engine holds."""
-
-    weights: int
-    """Constants of the graphs that are loaded all the time."""
-    kv_cache: int
-    """Reserved for the key-value cache; the CPU backend touches only what a sequence uses."""
-    text_embedding: int
-    """The text table, read from disk as needed."""
+MOST_BYTES = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -62,45 +50,29 @@ class EngineInfo:
     threads: int
     checkpoint: str
     limits: Limits
-    memory: MemoryInfo
+    memory: tuple[MemoryPart, ...]
+    """Exact bytes by part; it grows when a graph is used for the first time."""
 
 
 class Engine:
     """A loaded engine set. Thread-safe: calls from several threads take turns and do not influence each other."""
 
-    def __init__(self, path: Path, manifest: Manifest, threads: int) -> None:
+    def __init__(self, path: Path, manifest: Manifest, backend: Backend, threads: int) -> None:
         """Use `Engine.load`."""
-        self._path, self._manifest, self._threads = path, manifest, threads
+        self._path, self._manifest, self._backend, self._threads = path, manifest, backend, threads
         self._lock = threading.Lock()
         self._closed = False
-        limits, gpt = manifest.limits, manifest.config.gpt
-        self._frontend = Frontend(path, gpt, limits.capacity, manifest.prompt, manifest.alphabet)
-        self._sessions = {
-            name: open_session(path / f"{name}.onnx", threads)
-            for name, graph in manifest.graphs.items()
-            if graph.resident
-        }
-        self._gpt = GptRunner(self._sessions["gpt"], gpt, limits.max_batch, limits.capacity, limits.prefill_chunk)
-        self.info = EngineInfo(
-            path=path,
-            backend=manifest.backend,
-            reason="the set was built for the CPU",
-            precision=manifest.precision,
-            card=manifest.target.card,
-            threads=threads,
-            checkpoint=manifest.checkpoint.name,
-            limits=limits,
-            memory=MemoryInfo(
-                weights=sum(sum(graph.weight_bytes.values()) for graph in manifest.graphs.values() if graph.resident),
-                kv_cache=self._gpt.cache.bytes,
-                text_embedding=int(self._frontend.text_embedding.nbytes),
-            ),
-        )
-        """Backend and why, precision, memory, limits; an `EngineInfo`."""
+        capacity = manifest.limits.capacity
+        self._frontend = Frontend(path, manifest.config.gpt, capacity, manifest.prompt, manifest.alphabet)
 
     @classmethod
     def load(
-        cls, path: str | PathLike[str], backend: str = "auto", device: int = 0, threads: int | None = None
+        cls,
+        path: str | PathLike[str],
+        backend: str = "auto",
+        device: int = 0,
+        threads: int | None = None,
+        memory_limit: int | None = None,
     ) -> Self:
         """Load an engine set, after checking every file against its recorded hash.
 
@@ -109,39 +81,48 @@ class Engine:
             backend: "auto" takes the one the set was built for.
             device: index of the GPU; the CPU backend has none and ignores it.
             threads: CPU threads; None takes what the affinity mask and the container's quota allow.
+            memory_limit: most bytes of GPU memory to hold; None takes what is free. The CPU backend ignores it.
 
         Raises:
             EngineSetError: the folder is incomplete, damaged, or built for something else.
             UsageError: an argument is out of range.
+            CapacityError: the set takes more GPU memory than is free or allowed; the message says what would fit.
             TrtTtsError: there is not enough memory.
         """
         folder = Path(path).absolute()
-        if backend not in BACKENDS:
-            raise UsageError(f"backend is {backend!r}; allowed: {', '.join(BACKENDS)}")
         require_whole("device", device, 0, MOST_DEVICES)
         if threads is not None:
             require_whole("threads", threads, 1, MOST_THREADS)
-        manifest = Manifest.load(folder)
-        if manifest.backend not in (*BACKENDS, "tensorrt"):
-            raise EngineSetError(
-                f"{folder} was built for the backend {manifest.backend!r}; this version runs: {', '.join(BACKENDS[1:])}"
-            )
-        manifest.verify(folder)
-        if manifest.backend == "tensorrt":
-            require_runs_on(this_machine(device), folder, manifest)
-            raise EngineSetError(
-                f"{folder} fits this machine, but this version only builds TensorRT sets and cannot speak with them "
-                f"yet; trt-tts verify {folder} tests it. Build one for the CPU: trt-tts build --backend cpu"
-            )
+        if memory_limit is not None:
+            require_whole("memory_limit", memory_limit, 1, MOST_BYTES)
+        manifest = read_set(folder, backend)
+        count = threads or usable_threads()
+        opened = open_backend(folder, manifest, device, count, memory_limit)
         try:
-            engine = cls(folder, manifest, threads or usable_threads())
-        except MemoryError as error:
-            raise TrtTtsError(
-                f"not enough memory to load {folder}. Close other programs, or build a set with a smaller --max-batch "
-                f"or --max-seconds, or with --precision int8"
-            ) from error
-        logger.info("%s: %s backend, %s", folder, engine.info.backend, engine.info.reason)
+            engine = cls(folder, manifest, opened, count)
+        except BaseException:
+            opened.close()
+            raise
+        logger.info("%s: %s backend, %s", folder, opened.name, opened.reason)
         return engine
+
+    @property
+    def info(self) -> EngineInfo:
+        """Backend and why, precision, memory, limits."""
+        self._require_open()
+        manifest, backend = self._manifest, self._backend
+        table = MemoryPart("text embedding", int(self._frontend.text_embedding.nbytes), "host")
+        return EngineInfo(
+            path=self._path,
+            backend=backend.name,
+            reason=backend.reason,
+            precision=manifest.precision,
+            card=manifest.target.card,
+            threads=self._threads,
+            checkpoint=manifest.checkpoint.name,
+            limits=manifest.limits,
+            memory=(*backend.memory(), table),
+        )
 
     @property
     def voices(self) -> dict[str, Voice]:
@@ -189,8 +170,7 @@ class Engine:
         if options is not None and not isinstance(options, SynthesisOptions):
             raise UsageError(f"options is a {type(options).__name__}; expected SynthesisOptions, or options by name")
         options = (options or SynthesisOptions()).override(**overrides)
-        with self._lock:
-            self._require_open()
+        with self._lock, self._running():
             speeches = [Speech(self._prepare(text, options)) for text in texts]
             self._generate(speeches, options, progress)
             finished: list[Audio | None] = []
@@ -207,7 +187,13 @@ class Engine:
         return [audio for audio in finished if audio is not None]
 
     def warm_up(self) -> Audio:
-        """Run every resident graph once, so that the first real call is as fast as the next; returns what it spoke."""
+        """Do what a first call would do, so that it is as fast as the next; returns what was spoken.
+
+        On a GPU this captures the CUDA graphs of the decode step. No later call allocates memory, but for the first
+        with `refine` or without `use_decoder`.
+        """
+        with self._lock, self._running():
+            self._backend.warm_up()
         return self.synthesize("a", voice=self._frontend.any_voice(), max_steps=8, min_steps=8, seed=0)
 
     def random_voice(self, seed: int) -> Voice:
@@ -224,8 +210,8 @@ class Engine:
             if self._closed:
                 return
             self._closed = True
-            self._sessions.clear()
-            del self._gpt, self._frontend
+            self._backend.close()
+            del self._frontend
 
     def __enter__(self) -> Self:
         return self
@@ -234,6 +220,12 @@ class Engine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        self._require_open()
+        with self._backend.activated():
+            yield
 
     def _require_open(self) -> None:
         if self._closed:
@@ -255,7 +247,8 @@ class Engine:
     def _generate(self, speeches: list[Speech], options: SynthesisOptions, progress: Progress) -> None:
         places = [(speech, i) for speech in speeches for i in range(len(speech.job.segments))]
         requests = [speech.job.requests[i] for speech, i in places]
-        for done, (place, result) in enumerate(generate(self._gpt, requests, self._manifest.limits.max_batch), 1):
+        results = generate(self._backend.runner, requests, self._manifest.limits.max_batch)
+        for done, (place, result) in enumerate(results, 1):
             speech, index = places[place]
             # At once, so that only sound is kept of a long text.
             speech.add(index, result, np.zeros(0, np.float32) if result.failed else self._decode(result, options))
@@ -263,11 +256,11 @@ class Engine:
 
     def _refine(self, clean: CleanText, options: SynthesisOptions, seed: int) -> CleanText:
         """The text as the model rewrites it, segment by segment."""
-        head, frontend = self._session_on_demand("text_head"), self._frontend
+        runner, head, frontend = self._backend.runner, self._backend.text_head(), self._frontend
         parts = []
         for segment in frontend.segments([clean.text]):
             prompt = refine_prompt(segment.text, options.oral, options.laugh, options.pause)
-            parts.append(refine_text(self._gpt, head, frontend.text_embedding, frontend.tokenizer, prompt, seed))
+            parts.append(refine_text(runner, head, frontend.text_embedding, frontend.tokenizer, prompt, seed))
         refined = " ".join(parts)
         if not any(c.isalnum() for c in refined):
             return CleanText(clean.text, (*clean.warnings, "the refine pass returned no text; spoke the original"))
@@ -285,17 +278,6 @@ class Engine:
         return warnings
 
     def _decode(self, result: Generated, options: SynthesisOptions) -> Samples:
-        """float32 [256 * (2T - 1)] from T steps."""
         if options.use_decoder:
-            feed = {"hidden": result.hidden[None]}
-            session = self._sessions["codec"]
-        else:
-            feed = {"codes": np.ascontiguousarray(result.codes.T[None])}
-            session = self._session_on_demand("codec_vq")
-        samples: Samples = session.run(["wav"], feed)[0][0]
-        return samples
-
-    def _session_on_demand(self, name: str) -> Any:
-        if name not in self._sessions:
-            self._sessions[name] = open_session(self._path / f"{name}.onnx", self._threads)
-        return self._sessions[name]
+            return self._backend.decode_hidden(result.hidden)
+        return self._backend.decode_codes(result.codes)

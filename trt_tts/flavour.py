@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-import os
 from dataclasses import dataclass
 from typing import Any
 
 from trt_tts.errors import MissingDependencyError, UsageError
-from trt_tts.gpu_reading import visible_gpu
 from trt_tts.shell import pip_install
 
 TENSORRT, TENSORRT_RTX = "tensorrt", "tensorrt_rtx"
@@ -60,8 +58,8 @@ def install_command(package: str, version: str | None = None) -> str:
     return pip_install((_DISTRIBUTIONS[package][0] + release, *_BESIDE))
 
 
-def load_flavour(package: str, device: int = 0) -> Flavour:
-    """Import a flavour, for GPU number `device`.
+def load_flavour(package: str) -> Flavour:
+    """Import a flavour.
 
     Raises:
         UsageError: there is no such flavour.
@@ -69,11 +67,6 @@ def load_flavour(package: str, device: int = 0) -> Flavour:
     """
     if package not in FLAVOURS:
         raise UsageError(f"TensorRT flavour {package!r}; allowed: {', '.join(FLAVOURS)}")
-    # TensorRT takes the first GPU it sees, here and in the processes that are started from here.
-    os.environ.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-    name = visible_gpu(device)
-    if device and name is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = name
     try:
         module = importlib.import_module(package)
     except (ImportError, OSError) as error:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from trt_tts.cpu.gpt import GptRunner
+from trt_tts.backend import F32, I32, Drawn, Flags, Runner
 from trt_tts.model_config import MAX_CANDIDATES
 from trt_tts.options import SMALLEST_TEMPERATURE
 from trt_tts.random_numbers import gumbel_noise
-
-F32: TypeAlias = npt.NDArray[np.float32]
-I32: TypeAlias = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +38,7 @@ class Request:
     """Prompt rows, float32 [S, E]."""
     codes: I32
     """Prompt codes, int32 [S, 4], read where `is_code` is true."""
-    is_code: npt.NDArray[np.bool_]
+    is_code: Flags
     sampling: Sampling
     seed: int
     segment: int
@@ -56,8 +53,9 @@ class Generated:
 
     codes: I32
     """int32 [T, 4]."""
-    hidden: F32
-    """float32 [T, E]: the state that predicted each step's codes."""
+    hidden: Any
+    """The states that predicted them: float32 [T, E] on the CPU. On a GPU a place in its memory, valid until the next
+    result is asked for."""
     truncated: bool
     """The step limit ended it."""
     failed: bool
@@ -68,48 +66,58 @@ class Generated:
 class _Row:
     index: int
     request: Request
+    drawn: int = 0
+    """Steps that were started."""
     codes: list[I32] = field(default_factory=list)
-    hidden: list[F32] = field(default_factory=list)
-
-    def result(self, truncated: bool = False, failed: bool = False) -> Generated:
-        width, wide = self.request.codes.shape[1], self.request.embedded.shape[1]
-        codes = np.array(self.codes, np.int32).reshape(-1, width)
-        return Generated(codes, np.array(self.hidden, np.float32).reshape(-1, wide), truncated, failed)
+    """Of the steps that were read."""
+    ended: bool = False
 
 
-def generate(runner: GptRunner, requests: Sequence[Request], rows: int) -> Iterator[tuple[int, Generated]]:
+@dataclass(frozen=True, eq=False)
+class _Flight:
+    """A call whose codes were not read yet, and the rows in it."""
+
+    drawn: Drawn
+    rows: tuple[_Row, ...]
+
+
+def generate(runner: Runner, requests: Sequence[Request], rows: int) -> Iterator[tuple[int, Generated]]:
     """Generate all requests, `rows` at a time; yields (index, result) as each ends.
 
     A row that ends gives its place to the next request at once. No row depends on its mates: each has its own
-    position, noise and penalty window.
+    position, noise and penalty window. `runner.lag` calls are started before the codes of the first are read, so a
+    row may take a step more than it needs; nobody looks at that.
     """
     runner.reset()
-    waiting = list(enumerate(requests))[::-1]
+    waiting = deque(enumerate(requests))
     active: list[_Row] = []
+    flying: deque[_Flight] = deque()
     while waiting or active:
         while waiting and len(active) < rows:
-            row = _Row(*waiting.pop())
-            _prefill(runner, row, len(active))
-            active.append(row)
-            yield from _settle(runner, active, len(active) - 1)
-        if active:
+            active.append(_Row(*waiting.popleft()))
+            flying.append(_prefill(runner, active))
+            yield from _land(runner, active, flying, runner.lag)
+        if any(row.drawn == row.request.max_steps for row in active):
+            yield from _land(runner, active, flying, 0)
+        elif active:
             for place, row in enumerate(active):
                 _draw(runner, row, place)
-            runner.step(len(active))
-            for place in reversed(range(len(active))):
-                yield from _settle(runner, active, place)
+            flying.append(_Flight(runner.step(len(active)), tuple(active)))
+            yield from _land(runner, active, flying, runner.lag)
 
 
-def _prefill(runner: GptRunner, row: _Row, place: int) -> None:
+def _prefill(runner: Runner, active: list[_Row]) -> _Flight:
+    """Start the last row."""
+    place, row = len(active) - 1, active[-1]
     request = row.request
     runner.sampling[place] = request.sampling.row()
     _draw(runner, row, place)
-    runner.prefill(place, place, request.embedded, request.codes, request.is_code)
+    return _Flight(runner.prefill(place, place, request.embedded, request.codes, request.is_code), (row,))
 
 
-def _draw(runner: GptRunner, row: _Row, place: int) -> None:
+def _draw(runner: Runner, row: _Row, place: int) -> None:
     """Set the row's noise, and whether it may end, for the step it is about to take."""
-    request, step = row.request, len(row.codes)
+    request, step = row.request, row.drawn
     if request.sampling.temperature <= SMALLEST_TEMPERATURE:
         runner.noise[place] = 0
     else:
@@ -117,20 +125,31 @@ def _draw(runner: GptRunner, row: _Row, place: int) -> None:
         runner.noise[place] = gumbel_noise(request.seed, request.segment, step, shape[0] * shape[1]).reshape(shape)
     # An end at the first step would leave nothing to hear.
     runner.allow_end[place] = step >= max(request.min_steps, 1)
+    row.drawn += 1
 
 
-def _settle(runner: GptRunner, active: list[_Row], place: int) -> Iterator[tuple[int, Generated]]:
-    """Take the codes the row at `place` has drawn; when that ends it, free its place and yield its result."""
-    row, drawn = active[place], runner.codes[place]
+def _land(runner: Runner, active: list[_Row], flying: deque[_Flight], most: int) -> Iterator[tuple[int, Generated]]:
+    """Read the oldest calls until `most` are left; yield the rows that end."""
+    while len(flying) > most:
+        flight = flying.popleft()
+        for row, drawn in zip(flight.rows, flight.drawn.codes(), strict=True):
+            if not row.ended:
+                yield from _settle(runner, active, row, drawn)
+
+
+def _settle(runner: Runner, active: list[_Row], row: _Row, drawn: I32) -> Iterator[tuple[int, Generated]]:
+    """Take the codes a row has drawn; when that ends it, yield its result and free its place."""
     failed, ended = bool((drawn < 0).any()), bool((drawn == runner.sizes.end_code).any())
     if not (failed or ended):
-        row.codes.append(drawn.copy())
-        row.hidden.append(runner.hidden[place].copy())
+        row.codes.append(drawn)
         if len(row.codes) < row.request.max_steps:
             return
-    last = len(active) - 1
+    row.ended = True
+    place, last = active.index(row), len(active) - 1
+    codes = np.array(row.codes, np.int32).reshape(-1, runner.sizes.num_vq)
+    hidden = runner.hidden(place, len(codes))
+    yield row.index, Generated(codes, hidden, truncated=not (failed or ended), failed=failed)
     if place != last:
         runner.move(last, place)
         active[place] = active[last]
     active.pop()
-    yield row.index, row.result(truncated=not (failed or ended), failed=failed)

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+import psutil
+
+_Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,20 @@ class GpuReading:
         return 2 * self.memory_clock_mhz * self.bus_width / 8 / 1000
 
 
+@dataclass(frozen=True)
+class MemoryUser:
+    """A program that holds memory of a GPU."""
+
+    name: str
+    process: int
+    bytes: int | None
+    """None where the driver does not say, as on Windows."""
+
+    def __str__(self) -> str:
+        size = "an unknown amount" if self.bytes is None else f"{self.bytes / 1e6:.0f} MB"
+        return f"{self.name} (process {self.process}): {size}"
+
+
 def visible_gpu(device: int) -> str | None:
     """What the driver calls GPU `device`: its number or its UUID; None where CUDA_VISIBLE_DEVICES hides it.
 
@@ -44,6 +62,16 @@ def visible_gpu(device: int) -> str | None:
 
 def read_gpu(device: int = 0) -> GpuReading | None:
     """GPU number `device` of this machine, None where nvidia-ml-py, the driver or the GPU is missing or hidden."""
+    return _ask(device, _read)
+
+
+def memory_users(device: int = 0) -> tuple[MemoryUser, ...]:
+    """The programs that hold memory of GPU number `device`, the largest first; none where the driver does not say."""
+    return _ask(device, _read_users) or ()
+
+
+def _ask(device: int, question: Callable[[Any, Any], _Answer]) -> _Answer | None:
+    """The answer to a question about a GPU, by its handle."""
     try:
         import pynvml
     except ImportError:
@@ -51,19 +79,33 @@ def read_gpu(device: int = 0) -> GpuReading | None:
     name = visible_gpu(device)
     if name is None:
         return None
+    by_number = name.isdigit()
+    find = pynvml.nvmlDeviceGetHandleByIndex if by_number else pynvml.nvmlDeviceGetHandleByUUID
     try:
         pynvml.nvmlInit()
         try:
-            return _read(pynvml, name)
+            return question(pynvml, find(int(name) if by_number else name))
         finally:
             pynvml.nvmlShutdown()
     except pynvml.NVMLError:
         return None
 
 
-def _read(nvml: Any, name: str) -> GpuReading:
-    by_number = name.isdigit()
-    handle = nvml.nvmlDeviceGetHandleByIndex(int(name)) if by_number else nvml.nvmlDeviceGetHandleByUUID(name)
+def _read_users(nvml: Any, handle: Any) -> tuple[MemoryUser, ...]:
+    lists = (nvml.nvmlDeviceGetComputeRunningProcesses, nvml.nvmlDeviceGetGraphicsRunningProcesses)
+    found = {item.pid: item.usedGpuMemory for ask in lists for item in ask(handle) if item.pid != os.getpid()}
+    users = (MemoryUser(_program(pid), pid, size or None) for pid, size in found.items())
+    return tuple(sorted(users, key=lambda user: -(user.bytes or 0)))
+
+
+def _program(process: int) -> str:
+    try:
+        return str(psutil.Process(process).name())
+    except psutil.Error:
+        return "a program"
+
+
+def _read(nvml: Any, handle: Any) -> GpuReading:
     memory = nvml.nvmlDeviceGetMemoryInfo(handle)
     major, minor = nvml.nvmlDeviceGetCudaComputeCapability(handle)
 

@@ -19,6 +19,8 @@ class ProfileInfo:
     """Input -> smallest, typical and largest shape."""
     activation_bytes: int
     """As the builder reports it."""
+    persistent_bytes: int
+    """What each context of this profile keeps on the GPU besides, as the builder reports it."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,6 @@ class PlanInfo:
     profiles: tuple[ProfileInfo, ...]
     weight_bytes: int
     """As the builder reports it; 0 where it does not."""
-    persistent_bytes: int
     scratch_bytes: int
     products: dict[str, str]
     """Matrix products and convolutions: node name -> "fp32", "fp16" or "int8"."""
@@ -55,7 +56,10 @@ class PlanInfo:
         """From the manifest's JSON."""
         profiles = tuple(
             ProfileInfo(
-                item["name"], {key: _range(value) for key, value in item["shapes"].items()}, item["activation_bytes"]
+                item["name"],
+                {key: _range(value) for key, value in item["shapes"].items()},
+                item["activation_bytes"],
+                item["persistent_bytes"],
             )
             for item in data["profiles"]
         )

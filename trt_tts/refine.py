@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from trt_tts.cpu.gpt import GptRunner
+from trt_tts.backend import Runner, TextHead
 from trt_tts.errors import CapacityError, GenerationError
 from trt_tts.generation import Sampling
-from trt_tts.model_config import MAX_CANDIDATES, PENALTY_WINDOW
+from trt_tts.model_config import MAX_CANDIDATES
 from trt_tts.random_numbers import gumbel_noise
 from trt_tts.text.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    import onnxruntime
 
 SAMPLING = Sampling(temperature=0.7, top_p=0.7, top_k=20, repetition_penalty=1.0)
 """ChatTTS's defaults for this pass."""
@@ -25,8 +22,8 @@ _NOISE_SEGMENT = 1 << 62
 
 
 def refine_text(
-    runner: GptRunner,
-    head: onnxruntime.InferenceSession,
+    runner: Runner,
+    head: TextHead,
     embedding: npt.NDArray[Any],
     tokenizer: Tokenizer,
     prompt: str,
@@ -36,7 +33,7 @@ def refine_text(
 
     Args:
         runner: its row 0 is used.
-        head: the `text_head` graph.
+        head: reads the runner's hidden state.
         embedding: the text table [V, E].
         tokenizer: the checkpoint's.
         prompt: as `refine_prompt` makes it.
@@ -54,21 +51,13 @@ def refine_text(
     first_instruction, end = tokenizer.special("[break_0]"), tokenizer.special("[Ebreak]")
     runner.reset()
     runner.sampling[0] = SAMPLING.row()
-    recent = np.full((1, PENALTY_WINDOW, 1), -1, np.int32)
+    head.start()
+    sampling = np.array([SAMPLING.row()], np.float32)
     answer: list[int] = []
     _feed(runner, embedding, ids, first=True)
     for step in range(room):
-        token, recent = head.run(
-            ["ids", "recent_out"],
-            {
-                "hidden": runner.hidden[:1],
-                "recent": recent,
-                "noise": gumbel_noise(seed, _NOISE_SEGMENT, step, MAX_CANDIDATES).reshape(1, 1, -1),
-                "sampling": np.array([SAMPLING.row()], np.float32),
-                "allow_end": np.ones(1, np.bool_),
-            },
-        )
-        drawn = int(token[0, 0])
+        noise = gumbel_noise(seed, _NOISE_SEGMENT, step, MAX_CANDIDATES).reshape(1, 1, -1)
+        drawn = head.draw(noise, sampling)
         if drawn < 0:
             raise GenerationError(f"the refine pass's numbers stopped being finite at token {step} (seed {seed})")
         if drawn == end:
@@ -78,7 +67,7 @@ def refine_text(
     return tokenizer.decode([token for token in answer if token < first_instruction])
 
 
-def _feed(runner: GptRunner, embedding: npt.NDArray[Any], ids: list[int], first: bool) -> None:
+def _feed(runner: Runner, embedding: npt.NDArray[Any], ids: list[int], first: bool) -> None:
     rows = embedding[ids].astype(np.float32)
     codes = np.zeros((len(ids), runner.sizes.num_vq), np.int32)
     write = runner.prefill if first else runner.extend

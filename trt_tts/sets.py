@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from trt_tts.engine import BACKENDS
 from trt_tts.errors import EngineSetError
 from trt_tts.manifest import MANIFEST, Manifest
+from trt_tts.target import require_runs_on, this_machine
 
 ENVIRONMENT = "TRT_TTS_ENGINE"
 FOLDER = Path("engines")
@@ -43,9 +43,12 @@ def choose_set(named: Path | None, any_backend: bool = False) -> SetChoice:
 
 def _fits(folder: Path, any_backend: bool) -> bool:
     try:
-        return Manifest.load(folder).backend in BACKENDS or any_backend
+        manifest = Manifest.load(folder)
+        if manifest.backend != "cpu" and not any_backend:
+            require_runs_on(this_machine(), folder, manifest)
     except EngineSetError:
         return False
+    return True
 
 
 def _age(manifest: Path) -> float:

@@ -47,14 +47,14 @@ def test_memory_of_every_profile_is_read_in_order():
         ),
     ]
     assert read_memory(lines) == MemoryLines(
-        weights=9_132_544, activations=(11_023_360, 8_748_032, 9_274_368), persistent=1536, scratch=11_023_360
+        weights=9_132_544, activations=(11_023_360, 8_748_032, 9_274_368), persistent=(512, 0, 1024), scratch=11_023_360
     )
 
 
 def test_what_the_builder_does_not_say_is_zero():
-    assert read_memory([]) == MemoryLines(weights=0, activations=(), persistent=0, scratch=0)
+    assert read_memory([]) == MemoryLines(weights=0, activations=(), persistent=(), scratch=0)
     assert read_memory(log(("info", "Total Activation Memory: none"))) == read_memory([])
-    assert read_memory(log(("info", "Total Weights Memory: 7 bytes"))) == MemoryLines(7, (), 0, 0)
+    assert read_memory(log(("info", "Total Weights Memory: 7 bytes"))) == MemoryLines(7, (), (), 0)
 
 
 @given(st.lists(st.tuples(st.integers(0, 1 << 40), st.integers(0, 1 << 40)), max_size=8))
@@ -62,7 +62,7 @@ def test_memory_lines_are_found_among_others(figures):
     lines = [line for scratch, persistent in figures for line in profile_lines(scratch, persistent)]
     found = read_memory(lines)
     assert found.activations == tuple(scratch for scratch, _ in figures)
-    assert found.persistent == sum(persistent for _, persistent in figures)
+    assert found.persistent == tuple(persistent for _, persistent in figures)
     assert found.scratch == max((scratch for scratch, _ in figures), default=0)
 
 

@@ -70,7 +70,7 @@ def build(precision, checkpoint, exports, folder, **options):
         Path(job.plan).touch()
         if job.graph == "gpt":
             write_simulation(Path(job.onnx), folder / "built.onnx")
-        return PlanReport(MemoryLines(0, (1,) * len(job.profiles), 0, 0), 0.1, 1, None, None)
+        return PlanReport(MemoryLines(0, (1,) * len(job.profiles), (), 0), 0.1, 1, None, None)
 
     card = load_cards()["gtx1650"]
     wanted = GpuBuild(precision, card, load_flavour("tensorrt_rtx"), ahead=True, max_seconds=5, **options)

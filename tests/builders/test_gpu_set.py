@@ -140,7 +140,7 @@ def test_builders_refusal_of_an_fp32_product_reaches_the_user_in_words(tiny, tin
 
 
 def report(weights, int8_layers=None):
-    return PlanReport(MemoryLines(weights, (1,), 0, 0), 1.0, 1, None, int8_layers)
+    return PlanReport(MemoryLines(weights, (1,), (), 0), 1.0, 1, None, int8_layers)
 
 
 def test_weights_stored_twice_fail_the_build(demo_gpu_set, tmp_path):
@@ -197,7 +197,7 @@ def fake_set(tiny, tiny_exports, tmp_path_factory):
             if file.exists():
                 shutil.copy(file, folder)
         Path(job.plan).write_text(str(folder / source.name))
-        return PlanReport(MemoryLines(0, (1,) * len(job.profiles), 0, 0), 0.1, 1, None, None)
+        return PlanReport(MemoryLines(0, (1,) * len(job.profiles), (), 0), 0.1, 1, None, None)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gpu_set, "run_plan_job", keep_graph)

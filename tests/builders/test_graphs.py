@@ -79,7 +79,7 @@ def test_text_head_continues_as_the_published_refine_pass(reference):
     found = []
     for _ in range(len(reference.vectors["refine_ids"])):
         inputs = {
-            "hidden": runner.hidden[:1],
+            "hidden": runner.last_hidden[:1],
             "recent": np.full((1, 16, 1), -1, np.int32),
             "noise": np.zeros((1, 1, 50), np.float32),
             "sampling": np.array([[1e-3, 0.7, 20, 1.0]], np.float32),

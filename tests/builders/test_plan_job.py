@@ -37,7 +37,7 @@ JOBS = st.builds(
 )
 REPORTS = st.builds(
     PlanReport,
-    memory=st.builds(MemoryLines, SIZES, st.lists(SIZES).map(tuple), SIZES, SIZES),
+    memory=st.builds(MemoryLines, SIZES, st.lists(SIZES).map(tuple), st.lists(SIZES).map(tuple), SIZES),
     seconds=st.floats(0, 1e6),
     peak_bytes=SIZES,
     cuda=st.none() | st.just("13.0.96"),

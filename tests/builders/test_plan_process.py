@@ -13,7 +13,9 @@ from trt_tts.builders.plan_job import PlanJob, PlanReport
 from trt_tts.builders.profiles import Profile, ShapeRange
 from trt_tts.errors import BuildError
 
-REPORT = PlanReport(MemoryLines(385_186_304, (10_267_648, 17_732_608), 0, 17_732_608), 61.5, 1 << 31, "13.0.96", None)
+REPORT = PlanReport(
+    MemoryLines(385_186_304, (10_267_648, 17_732_608), (0, 0), 17_732_608), 61.5, 1 << 31, "13.0.96", None
+)
 FP32_GEMM = (
     "IBuilder::buildSerializedNetwork: Error Code 1: Myelin ([pass.cpp:337: check_turing_op_compatibility] Cannot "
     "compile operation 'head/MatMul' for Turing (SM75): FP32 GEMM is not supported. In compileGraph at a.cpp:2012)"
@@ -204,3 +206,17 @@ def test_the_report_is_what_the_worker_wrote(build):
     body = "data = json.load(open(PREPARED))\ndata['seconds'] = 7.25\njson.dump(data, open(report, 'w'))"
     assert build(body).seconds == 7.25
     assert json.loads((build.folder / "prepared.json").read_text())["seconds"] == 61.5
+
+
+@pytest.mark.parametrize(
+    ("mask", "device", "seen"),
+    [(None, 0, "0"), (None, 1, "1"), ("3,5,1", 1, "5"), ("GPU-a,GPU-b", 1, "GPU-b"), ("-1", 0, ""), ("0", 1, "")],
+)
+def test_the_worker_sees_the_chosen_gpu_alone_and_this_process_all_of_them(mask, device, seen, build, monkeypatch):
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if mask is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mask)
+    seen_by_worker = "os.environ['CUDA_VISIBLE_DEVICES']"
+    build(f"say('log', severity='info', text={seen_by_worker} + '<')\nshutil.copy(PREPARED, report)", device=device)
+    assert f"info: {seen}<" in build.log.read_text("utf-8")
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == mask

@@ -12,7 +12,6 @@ from trt_tts.builders.planner import (
     PRECISIONS,
     activation_bytes,
     as_json,
-    io_bytes,
     kv_bytes,
     plan_memory,
     require_fit,
@@ -22,6 +21,7 @@ from trt_tts.builders.planner import (
 )
 from trt_tts.builders.profiles import Profile, ShapeRange, profiles_of
 from trt_tts.errors import CapacityError, UsageError
+from trt_tts.gpu.layout import io_bytes
 from trt_tts.manifest import Limits, Manifest
 from trt_tts.model_config import ModelConfig
 
@@ -174,9 +174,15 @@ def test_activations_are_shared_by_all_profiles_so_the_largest_counts():
 
 def test_io_holds_the_prompt_rows_the_noise_and_the_sound():
     limits = Limits(max_batch=4, capacity=2048, prefill_chunk=128, codec_steps=512)
-    assert io_bytes("codec", PUBLISHED, limits) == 4 * 512 * 768 + 4 * 512 * 512
-    prompts, noise = 2 * 128 * 768 * 4, 4 * 4 * 50 * 4
-    assert prompts + noise < io_bytes("gpt", PUBLISHED, limits) < 1.2 * (prompts + noise)
+    sound = 4 * 512 * 768 + 4 * 512 * 512
+    prompt, noise, positions = 128 * (768 * 4 + 4 * 4 + 1), 4 * 4 * 50 * 4, 2048 * 4
+    largest = sound + prompt + noise + positions
+    assert largest < io_bytes(PUBLISHED.gpt, limits) < 1.03 * largest
+
+
+def test_hidden_states_are_kept_for_every_step_of_every_row():
+    plan = plan_memory(PUBLISHED, GTX1650, "fp16", 4)
+    assert part(plan, "hidden states") == 4 * 2048 * 768 * 4
 
 
 PLANS = st.tuples(

@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from trt_tts.builders.cards import load_cards
 from trt_tts.builders.graphs.registry import GRAPHS
-from trt_tts.builders.limits import speech_of
 from trt_tts.builders.planner import PRECISIONS, plan_memory
 from trt_tts.builders.profiles import ShapeRange, profiles_of, spans_of
+from trt_tts.limits import speech_of
 from trt_tts.manifest import Limits, Manifest
 from trt_tts.model_config import ModelConfig
 

@@ -140,7 +140,7 @@ def _build_for_gpu(
     request = GpuBuild(
         precision="fp16" if automatic else options.precision,
         card=card,
-        flavour=load_flavour(choice.flavour, device),
+        flavour=load_flavour(choice.flavour),
         ahead=choice.ahead,
         max_batch=options.max_batch,
         max_seconds=options.max_seconds,

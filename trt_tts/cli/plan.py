@@ -35,9 +35,9 @@ def plan(
       trt-tts plan --cards
     """
     from trt_tts.builders.cards import choose_card, load_cards
-    from trt_tts.builders.limits import require_limits
     from trt_tts.builders.planner import as_json as plan_as_json
     from trt_tts.builders.planner import plan_memory, require_fit
+    from trt_tts.limits import require_limits
 
     if cards:
         _print_cards(list(load_cards().values()), as_json)

@@ -121,9 +121,9 @@ def _test_on_gpu(path: Path, manifest: Manifest, device: int) -> Verification:
         return Verification(False, str(error))
     from trt_tts.builders.verify import verify_folder
 
-    flavour = load_flavour(manifest.target.runtime.split()[0], device)
+    flavour = load_flavour(manifest.target.runtime.split()[0])
     with progress() as stage:
-        tested: Manifest = verify_folder(path, manifest, flavour, stage)
+        tested: Manifest = verify_folder(path, manifest, flavour, stage, device)
     tested.save(path)
     return tested.verification or Verification(False, "it was not run")
 

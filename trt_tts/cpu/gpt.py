@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from trt_tts.backend import F32, I32, Flags
 from trt_tts.cpu.kv_cache import KeyValueCache
 from trt_tts.errors import CapacityError
 from trt_tts.model_config import MAX_CANDIDATES, PENALTY_WINDOW, GptConfig
@@ -14,16 +15,21 @@ from trt_tts.model_config import MAX_CANDIDATES, PENALTY_WINDOW, GptConfig
 if TYPE_CHECKING:
     import onnxruntime
 
-F32: TypeAlias = npt.NDArray[np.float32]
-I32: TypeAlias = npt.NDArray[np.int32]
+
+class _Drawn:
+    """Codes that are there already."""
+
+    def __init__(self, codes: I32) -> None:
+        self._codes = codes
+
+    def codes(self) -> I32:
+        return self._codes
 
 
 class GptRunner:
-    """Up to `rows` sequences, each at a position of its own.
+    """See `trt_tts.backend.Runner`. A call has ended when it returns, so codes are read at once."""
 
-    The caller fills `noise`, `sampling` and `allow_end` of the rows in use, calls `prefill` or `step`, and reads
-    `codes` and `hidden`. The codes of one step are the input of the next without a copy.
-    """
+    lag = 0
 
     def __init__(
         self, session: onnxruntime.InferenceSession, sizes: GptConfig, rows: int, capacity: int, prefill_chunk: int
@@ -32,9 +38,10 @@ class GptRunner:
         self.cache = KeyValueCache(sizes, rows, capacity)
         self.noise: F32 = np.zeros((rows, sizes.num_vq, MAX_CANDIDATES), np.float32)
         self.sampling: F32 = np.zeros((rows, 4), np.float32)
-        self.allow_end = np.zeros(rows, np.bool_)
-        self.codes: I32 = np.zeros((rows, sizes.num_vq), np.int32)
-        self.hidden: F32 = np.zeros((rows, sizes.hidden_size), np.float32)
+        self.allow_end: Flags = np.zeros(rows, np.bool_)
+        self.last_codes: I32 = np.zeros((rows, sizes.num_vq), np.int32)
+        self.last_hidden: F32 = np.zeros((rows, sizes.hidden_size), np.float32)
+        self._history: list[list[F32]] = [[] for _ in range(rows)]
         self.position: I32 = np.zeros(rows, np.int32)
         self._recent: I32 = np.full((rows, PENALTY_WINDOW, sizes.num_vq), -1, np.int32)
         self._recent_out = self._recent.copy()
@@ -48,27 +55,17 @@ class GptRunner:
         """Start a run with no row in use."""
         self.cache.reset()
 
-    def prefill(self, row: int, used_rows: int, embedded: F32, codes: I32, is_code: npt.NDArray[np.bool_]) -> None:
-        """Start a sequence in `row` with a prompt, and draw its first codes. Arguments and errors as `extend`."""
+    def prefill(self, row: int, used_rows: int, embedded: F32, codes: I32, is_code: Flags) -> _Drawn:
+        """As `Runner.prefill`."""
         self.cache.grow(len(embedded), used_rows)
         self.cache.clear_row(row)
         self._recent[row] = -1
         self.position[row] = 0
-        self.extend(row, used_rows, embedded, codes, is_code)
+        self._history[row] = []
+        return self.extend(row, used_rows, embedded, codes, is_code)
 
-    def extend(self, row: int, used_rows: int, embedded: F32, codes: I32, is_code: npt.NDArray[np.bool_]) -> None:
-        """Append S positions to `row`, in chunks, and draw the codes that follow.
-
-        Args:
-            row: the row to write.
-            used_rows: the first so many rows hold sequences to keep.
-            embedded: float32 [S, E], contiguous, read where `is_code` is false.
-            codes: int32 [S, 4], contiguous, read where `is_code` is true.
-            is_code: bool [S].
-
-        Raises:
-            CapacityError: the positions do not fit; nothing was computed.
-        """
+    def extend(self, row: int, used_rows: int, embedded: F32, codes: I32, is_code: Flags) -> _Drawn:
+        """As `Runner.extend`."""
         length = int(self.position[row]) + len(embedded)
         if length > self.capacity:
             raise CapacityError(f"{length} positions do not fit the capacity of {self.capacity}")
@@ -81,32 +78,40 @@ class GptRunner:
             self.position[row] += part.stop - first
         self._last[row] = 0
         self._recent[row] = self._recent_out[row]
+        return self._drawn(row, 1)
 
-    def step(self, count: int) -> None:
-        """One decode step of the first `count` rows.
-
-        Raises:
-            CapacityError: a row is full; nothing was computed.
-        """
+    def step(self, count: int) -> _Drawn:
+        """As `Runner.step`."""
         longest = int(self.position[:count].max()) + 1
         if longest > self.capacity:
             raise CapacityError(f"a sequence would exceed the capacity of {self.capacity} positions")
         self.cache.grow(longest, count)
         key = (count, self.cache.span)
         if key not in self._bindings:
-            codes_in = self.codes[:count].reshape(count, 1, -1)
+            codes_in = self.last_codes[:count].reshape(count, 1, -1)
             self._bindings[key] = self._bind(0, count, codes_in, self._step_rows[:count], self._step_is_code[:count])
         self.session.run_with_iobinding(self._bindings[key])
         self.position[:count] += 1
         self._recent[:count] = self._recent_out[:count]
+        return self._drawn(0, count)
 
     def move(self, source: int, target: int) -> None:
-        """Move a sequence to another row."""
+        """As `Runner.move`."""
         self.cache.move_row(source, target)
-        for state in (self.codes, self.hidden, self.position, self.sampling, self._recent):
+        for state in (self.last_codes, self.last_hidden, self.position, self.sampling, self._recent):
             state[target] = state[source]
+        self._history[target] = self._history[source]
 
-    def _bind(self, row: int, count: int, codes: I32, embedded: F32, is_code: npt.NDArray[np.bool_]) -> Any:
+    def hidden(self, row: int, steps: int) -> F32:
+        """As `Runner.hidden`: float32 [steps, E]."""
+        return np.array(self._history[row][:steps], np.float32).reshape(-1, self.sizes.hidden_size)
+
+    def _drawn(self, row: int, count: int) -> _Drawn:
+        for place in range(row, row + count):
+            self._history[place].append(self.last_hidden[place].copy())
+        return _Drawn(self.last_codes[row : row + count].copy())
+
+    def _bind(self, row: int, count: int, codes: I32, embedded: F32, is_code: Flags) -> Any:
         rows = slice(row, row + count)
         inputs: dict[str, npt.NDArray[Any]] = {
             "codes_in": codes,
@@ -121,8 +126,8 @@ class GptRunner:
             "allow_end": self.allow_end[rows],
         }
         outputs: dict[str, npt.NDArray[Any]] = {
-            "codes": self.codes[rows],
-            "hidden": self.hidden[rows],
+            "codes": self.last_codes[rows],
+            "hidden": self.last_hidden[rows],
             "recent_out": self._recent_out[rows],
         }
         for name, block in self.cache.blocks(row, count):

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trt_tts.builders.limits import capacity_for, speech_of
 from trt_tts.errors import UsageError
+from trt_tts.limits import capacity_for, speech_of
 from trt_tts.model_config import STEPS_PER_SECOND, ModelConfig
 
 

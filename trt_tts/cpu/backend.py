@@ -1,0 +1,78 @@
+"""Runs an engine set with ONNX Runtime."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trt_tts.audio import Samples
+from trt_tts.backend import F32, I32, MemoryPart
+from trt_tts.cpu.gpt import GptRunner
+from trt_tts.cpu.session import open_session
+from trt_tts.cpu.text_head import CpuTextHead
+from trt_tts.manifest import Manifest
+
+
+class CpuBackend:
+    """See `trt_tts.backend.Backend`."""
+
+    name = "cpu"
+    reason = "the set was built for the CPU"
+
+    def __init__(self, folder: Path, manifest: Manifest, threads: int) -> None:
+        """Load the resident graphs.
+
+        Raises:
+            EngineSetError: ONNX Runtime refuses a graph.
+        """
+        self._folder, self._manifest, self._threads = folder, manifest, threads
+        self._sessions: dict[str, Any] = {}
+        for name, graph in manifest.graphs.items():
+            if graph.resident:
+                self._session(name)
+        limits, gpt = manifest.limits, manifest.config.gpt
+        self.runner = GptRunner(self._sessions["gpt"], gpt, limits.max_batch, limits.capacity, limits.prefill_chunk)
+
+    def activated(self) -> AbstractContextManager[None]:
+        """As `Backend.activated`."""
+        return nullcontext()
+
+    def text_head(self) -> CpuTextHead:
+        """As `Backend.text_head`."""
+        return CpuTextHead(self._session("text_head"), self.runner)
+
+    def decode_hidden(self, hidden: F32) -> Samples:
+        """As `Backend.decode_hidden`, from float32 [T, E]."""
+        samples: Samples = self._session("codec").run(["wav"], {"hidden": hidden[None]})[0][0]
+        return samples
+
+    def decode_codes(self, codes: I32) -> Samples:
+        """As `Backend.decode_codes`."""
+        feed = {"codes": np.ascontiguousarray(codes.T[None])}
+        samples: Samples = self._session("codec_vq").run(["wav"], feed)[0][0]
+        return samples
+
+    def warm_up(self) -> None:
+        """As `Backend.warm_up`: nothing is put off here."""
+
+    def memory(self) -> tuple[MemoryPart, ...]:
+        """As `Backend.memory`. Of the cache, only what a sequence uses is touched."""
+        graphs = self._manifest.graphs
+        weights = (
+            MemoryPart(f"{name} weights", sum(graphs[name].weight_bytes.values()), "host", graphs[name].resident)
+            for name in self._sessions
+        )
+        return (*weights, MemoryPart("KV cache", self.runner.cache.bytes, "host"))
+
+    def close(self) -> None:
+        """As `Backend.close`."""
+        self._sessions.clear()
+        del self.runner
+
+    def _session(self, name: str) -> Any:
+        if name not in self._sessions:
+            self._sessions[name] = open_session(self._folder / f"{name}.onnx", self._threads)
+        return self._sessions[name]

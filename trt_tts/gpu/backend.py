@@ -1,0 +1,181 @@
+"""Runs an engine set with TensorRT."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from trt_tts.audio import Samples
+from trt_tts.backend import I32, MemoryPart
+from trt_tts.cuda.device import Device
+from trt_tts.errors import DeviceLostError, EngineSetError, TrtTtsError
+from trt_tts.flavour import load_flavour
+from trt_tts.gpu.codec import Codec
+from trt_tts.gpu.gpt import GpuGptRunner
+from trt_tts.gpu.hidden_states import States
+from trt_tts.gpu.layout import Block, codec_blocks, io_bytes, offsets
+from trt_tts.gpu.memory import cache_item_size, engine_parts, pinned_bytes, require_memory
+from trt_tts.gpu.on_demand import CodesCodec, GpuTextHead, OnDemand, text_head_blocks
+from trt_tts.gpu.plan import Plan
+from trt_tts.gpu.workspace import Workspace
+from trt_tts.gpu_reading import memory_users, read_gpu
+from trt_tts.manifest import Manifest
+from trt_tts.plan_info import PlanInfo
+from trt_tts.windows import Window, receptive_steps
+
+WINDOW = "window"
+"""Profile of the codecs."""
+
+
+class GpuBackend:
+    """See `trt_tts.backend.Backend`. Works beside other users of the GPU: it has a stream of its own in the primary
+    context, which is current only inside `activated`."""
+
+    name = "tensorrt"
+    runner: GpuGptRunner
+
+    def __init__(self, folder: Path, manifest: Manifest, device: int, memory_limit: int | None) -> None:
+        """Load the resident graphs and allocate everything.
+
+        Raises:
+            MissingDependencyError: TensorRT, or pycuda and cuda-bindings, are not installed.
+            EngineSetError: the set does not run here.
+            CapacityError: it takes more memory than is free or allowed.
+            CudaError: the GPU fails.
+        """
+        self._folder, self._manifest = folder, manifest
+        self._plans: dict[str, Plan] = {}
+        self._loaded: dict[str, OnDemand] = {}
+        self._lost: DeviceLostError | None = None
+        self._flavour = load_flavour(manifest.target.runtime.partition(" ")[0])
+        self.device = Device(device)
+        try:
+            with self.device.activated():
+                self._require_fit(memory_limit)
+                self._load()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def reason(self) -> str:
+        """As `Backend.reason`."""
+        refusal = self.runner.decode.refusal
+        graphs = "CUDA graphs" if refusal is None else f"without CUDA graphs ({refusal})"
+        return f"the set was built for {self.device.name}; {self._flavour}, {self.device.driver.title}, {graphs}"
+
+    @contextmanager
+    def activated(self) -> Iterator[None]:
+        """As `Backend.activated`. After a lost device every call raises."""
+        if self._lost is not None:
+            raise self._lost
+        try:
+            with self.device.activated():
+                try:
+                    yield
+                except TrtTtsError:
+                    self.device.synchronize()  # says so if the device is lost
+                    raise
+        except DeviceLostError as error:
+            self._lost = error
+            raise
+
+    def text_head(self) -> GpuTextHead:
+        """As `Backend.text_head`."""
+        loaded = self._on_demand("text_head", text_head_blocks())
+        return GpuTextHead(self.device, loaded, self.runner.last_hidden, self._manifest.config.gpt.hidden_size)
+
+    def decode_hidden(self, hidden: States) -> Samples:
+        """As `Backend.decode_hidden`."""
+
+        def gather(window: Window) -> None:
+            self.runner.states.gather(hidden, window.first, window.steps, self._window)
+
+        return self._codec.run(hidden.steps, gather)
+
+    def decode_codes(self, codes: I32) -> Samples:
+        """As `Backend.decode_codes`."""
+        limits, config = self._manifest.limits, self._manifest.config
+        blocks = {"codes": Block((1, config.gpt.num_vq, limits.codec_steps), "int32")}
+        loaded = self._on_demand("codec_vq", blocks)
+        margin = receptive_steps(config.dvae.decoder, config.vocos)
+        codec = Codec(self.device, loaded.context, margin, limits.codec_steps)
+        return CodesCodec(self.device, loaded, codec, self._wav, self._sound).decode(codes)
+
+    def warm_up(self) -> None:
+        """As `Backend.warm_up`."""
+        self.runner.warm_up()
+
+    def memory(self) -> tuple[MemoryPart, ...]:
+        """As `Backend.memory`."""
+        extra = (part for loaded in self._loaded.values() for part in loaded.parts)
+        return (*self._parts, *extra)
+
+    def close(self) -> None:
+        """As `Backend.close`."""
+        try:
+            with self.device.activated():
+                self._drop()
+        except DeviceLostError:
+            self._drop()
+        finally:
+            self.device.close()
+
+    def _drop(self) -> None:
+        """Let TensorRT's objects go while the context they live in is there."""
+        self._loaded.clear()
+        for name in ("runner", "_codec"):
+            self.__dict__.pop(name, None)
+        for plan in self._plans.values():
+            plan.close()
+        self._plans.clear()
+
+    def _require_fit(self, memory_limit: int | None) -> None:
+        manifest, device = self._manifest, self.device
+        if device.compute_capability != manifest.target.compute_capability:
+            raise EngineSetError(
+                f"{self._folder} was built for compute capability {manifest.target.compute_capability}; GPU "
+                f"{device.index}, {device.name}, has {device.compute_capability}. Choose another with device="
+            )
+        self._parts = engine_parts(manifest.graphs, manifest.config.gpt, manifest.limits)
+        free, _ = device.memory_info()
+        require_memory(manifest, self._parts, free, read_gpu(device.index), memory_users(device.index), memory_limit)
+
+    def _load(self) -> None:
+        manifest, device = self._manifest, self.device
+        gpt, limits = manifest.config.gpt, manifest.limits
+        codec = self._plan("codec").context(WINDOW)
+        self.runner = GpuGptRunner(self._plan("gpt"), gpt, limits, cache_item_size(manifest.graphs["gpt"]))
+        need = self._activation_bytes()
+        workspace = self._workspace = Workspace(device, need)
+        for context in (*self.runner.contexts, codec):
+            workspace.lend(context, need)
+        io, pinned = device.allocate(io_bytes(gpt, limits)), device.allocate_pinned(pinned_bytes(gpt, limits))
+        sound = codec_blocks(gpt, limits)
+        self._sound = pinned.part(pinned.array.nbytes - sound["wav"].bytes, sound["wav"].bytes)
+        self.runner.bind(io, pinned)
+        self._window = io + self.runner.io_bytes
+        self._wav = self._window + offsets(sound)["wav"]
+        margin = receptive_steps(manifest.config.decoder, manifest.config.vocos)
+        self._codec = Codec(device, codec, margin, limits.codec_steps)
+        self._codec.bind("hidden", sound["hidden"].shape, 1, self._window, self._wav, self._sound)
+
+    def _activation_bytes(self) -> int:
+        """What TensorRT itself asks for: the largest need of any profile of the resident graphs."""
+        return max(plan.activation_bytes(name) for plan in self._plans.values() for name in plan.profiles)
+
+    def _plan(self, name: str) -> Plan:
+        if name not in self._plans:
+            graph = self._manifest.graphs[name]
+            self._plans[name] = Plan(self._flavour, self.device, self._folder / graph.files[0], graph)
+        return self._plans[name]
+
+    def _on_demand(self, name: str, blocks: dict[str, Block]) -> OnDemand:
+        if name not in self._loaded:
+            info = self._manifest.graphs[name].plan
+            plan = self._plan(name)
+            if not isinstance(info, PlanInfo):
+                raise EngineSetError(f"{self._folder}: the manifest describes no plan of {name}. Build the set again")
+            self._loaded[name] = OnDemand(name, plan, info, blocks, self._workspace)
+        return self._loaded[name]
