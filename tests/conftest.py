@@ -8,6 +8,8 @@ import hypothesis
 import onnx
 import pytest
 
+from tests.cuda_emulator.control import Emulator
+from tests.cuda_emulator.environment import EMULATED
 from trt_tts import Engine
 from trt_tts.builders import cpu_set, gpu_set
 from trt_tts.builders.cards import load_cards
@@ -31,11 +33,12 @@ hypothesis.settings.load_profile("ci" if os.environ.get("TRT_TTS_CI") else "sear
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Under TRT_TTS_CI a skip is a failure, except for tests that need a GPU."""
+    """Under TRT_TTS_CI a skip is a failure, except for tests that need a GPU; those never skip on the emulated one."""
     report = yield
-    if report.skipped and os.environ.get("TRT_TTS_CI") and not item.get_closest_marker("gpu"):
+    strict = EMULATED if item.get_closest_marker("gpu") else "TRT_TTS_CI"
+    if report.skipped and os.environ.get(strict):
         report.outcome = "failed"
-        report.longrepr = f"{item.nodeid} was skipped under TRT_TTS_CI: {call.excinfo and call.excinfo.value}"
+        report.longrepr = f"{item.nodeid} was skipped under {strict}: {call.excinfo and call.excinfo.value}"
     return report
 
 
@@ -141,3 +144,13 @@ def engine(demo_set):
 def int8_engine(demo_int8_set):
     with Engine.load(demo_int8_set) as loaded:
         yield loaded
+
+
+@pytest.fixture
+def emulator():
+    """Steers the emulated GPU; tests that use it are for no other."""
+    if not os.environ.get(EMULATED):
+        pytest.skip("only the emulated GPU can be steered")
+    found = Emulator()
+    yield found
+    found.stop_failing()

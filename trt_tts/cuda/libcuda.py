@@ -55,6 +55,16 @@ def codes_by_text() -> dict[str, int]:
     return found
 
 
+def take_from_stack(context: int) -> None:
+    """Remove the topmost entry for `context` from this thread's stack of contexts, whatever lies above it."""
+    above: list[int] = []
+    popped = ctypes.c_void_p()
+    while library().cuCtxPopCurrent_v2(ctypes.byref(popped)) == 0 and popped.value != context:
+        above.append(popped.value or 0)
+    for other in reversed(above):
+        check("cuCtxPushCurrent", library().cuCtxPushCurrent_v2(ctypes.c_void_p(other)))
+
+
 class GraphCalls:
     """Capture and launch, as `Driver` has them."""
 

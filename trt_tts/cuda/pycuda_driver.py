@@ -10,7 +10,7 @@ import numpy as np
 
 from trt_tts.cuda.codes import error_for
 from trt_tts.cuda.driver import Pinned
-from trt_tts.cuda.libcuda import GraphCalls, codes_by_text, library
+from trt_tts.cuda.libcuda import GraphCalls, codes_by_text, library, take_from_stack
 
 _NON_BLOCKING = 1
 
@@ -51,9 +51,15 @@ class PycudaDriver(GraphCalls):
 
     def close(self) -> None:
         """As `Driver.close`."""
+        context, self._context = self._context, None
         with self._translated():
-            context, self._context = self._context, None
-            context.detach()
+            # Where it is not current, pycuda releases it on the thread that opened it only.
+            context.push()
+            try:
+                context.detach()
+            finally:
+                # pycuda counts on the context being gone, as those it makes itself are, and leaves it current.
+                take_from_stack(context.handle)
 
     def push(self) -> None:
         """As `Driver.push`."""
@@ -67,7 +73,8 @@ class PycudaDriver(GraphCalls):
 
     def name(self) -> str:
         """As `Driver.name`."""
-        return str(self._device.name())
+        with self._translated():
+            return str(self._device.name())
 
     def compute_capability(self) -> str:
         """As `Driver.compute_capability`."""

@@ -1,0 +1,65 @@
+"""Runs the tests marked gpu in a process whose GPU and TensorRT are emulated, so that they run everywhere."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import platformdirs
+import pytest
+
+from tests.cuda_emulator.environment import emulated_environment
+from tests.cuda_emulator.library import build_library, compiler
+from tests.cuda_emulator.pycuda_wheel import pycuda_folder
+
+ROOT = Path(__file__).parent.parent.parent
+DEVICE = ["tests/cuda"]
+ENGINE = ["tests/gpu", "tests/builders/test_verify.py"]
+
+pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulated GPU is compiled here: no C compiler found")
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory):
+    return build_library(tmp_path_factory.mktemp("emulated") / "lib")
+
+
+@pytest.fixture(scope="session")
+def pycuda(library):
+    """A folder with pycuda, built once per machine."""
+    return pycuda_folder(Path(platformdirs.user_cache_dir("trt-tts-tests", appauthor=False)), library)
+
+
+def run(environment, tests, *options):
+    command = [sys.executable, "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider", *options, *tests]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    print(done.stdout[-20_000:], done.stderr[-5_000:])
+    assert done.returncode == 0, "tests fail on the emulated GPU; their output is above"
+
+
+def sets(folder):
+    """Where the process finds engine sets that were built before."""
+    return {"TRT_TTS_TEST_SETS": os.environ.get("TRT_TTS_TEST_SETS") or str(folder)}
+
+
+def test_device_layer_over_cuda_bindings(library):
+    run(emulated_environment(library, "cuda-bindings"), DEVICE, "-m", "gpu")
+
+
+def test_runtime_over_cuda_bindings(library, tiny_set):
+    run(emulated_environment(library, "cuda-bindings") | sets(tiny_set.parent), ENGINE, "-m", "gpu and not slow")
+
+
+@pytest.mark.slow
+def test_published_contract_over_cuda_bindings(library, demo_set):
+    run(emulated_environment(library, "cuda-bindings") | sets(demo_set.parent), ENGINE, "-m", "gpu and slow")
+
+
+@pytest.mark.slow
+def test_device_layer_over_pycuda(library, pycuda):
+    run(emulated_environment(library, "pycuda", pycuda), DEVICE, "-m", "gpu")
+
+
+@pytest.mark.slow
+def test_runtime_over_pycuda(library, pycuda, tiny_set):
+    run(emulated_environment(library, "pycuda", pycuda) | sets(tiny_set.parent), ENGINE, "-m", "gpu and not slow")
