@@ -12,7 +12,7 @@ from tests.cuda_emulator.control import Emulator
 from tests.cuda_emulator.environment import EMULATED
 from trt_tts import Engine
 from trt_tts.builders import cpu_set, gpu_set
-from trt_tts.builders.cards import load_cards
+from trt_tts.builders.cards import choose_card, load_cards
 from trt_tts.builders.checkpoint import Checkpoint, load_checkpoint
 from trt_tts.builders.cpu_set import CpuBuild, build_cpu_set
 from trt_tts.builders.export import ExportReport, export_graph, graph_files
@@ -144,6 +144,25 @@ def engine(demo_set):
 def int8_engine(demo_int8_set):
     with Engine.load(demo_int8_set) as loaded:
         yield loaded
+
+
+def build_with_tensorrt(tmp_path_factory, checkpoint: Checkpoint, precision: str, exports: Path, **limits) -> Path:
+    """A set for the GPU here, and by the TensorRT here; kept as `_build` keeps sets."""
+    pytest.importorskip("tensorrt", reason="TensorRT is not installed")
+    folder = Path(os.environ.get("TRT_TTS_TEST_SETS") or tmp_path_factory.mktemp("sets"))
+    kind = "emulated" if os.environ.get(EMULATED) else "gpu"
+    target = folder / f"{checkpoint.name}-{kind}-{precision}"
+    if not target.exists():
+        build = GpuBuild(precision, choose_card("auto").card, load_flavour("tensorrt"), ahead=False, **limits)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(gpu_set, "export_graph", export_by_copying(exports))
+            build_gpu_set(checkpoint, target, build)
+    return target
+
+
+@pytest.fixture(scope="session")
+def tiny_trt_set(tmp_path_factory, tiny, tiny_set) -> Path:
+    return build_with_tensorrt(tmp_path_factory, tiny, "fp32", tiny_set, max_batch=3, max_seconds=5)
 
 
 @pytest.fixture

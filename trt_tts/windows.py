@@ -32,7 +32,7 @@ class Window:
 
 
 def receptive_steps(stack: ConvStackConfig, vocos: VocosConfig) -> int:
-    """Steps to each side that a step's sound depends on."""
+    """Steps to each side that a step's sound depends on, at most."""
     mel = vocos.feature_extractor
     decoder = _NARROW_CONVOLUTIONS + stack.n_layer * _KERNEL_SIDE * _DILATION
     backbone = _KERNEL_SIDE * (1 + vocos.backbone.num_layers)
@@ -41,7 +41,7 @@ def receptive_steps(stack: ConvStackConfig, vocos: VocosConfig) -> int:
 
 
 def windows(steps: int, most: int, margin: int) -> Iterator[Window]:
-    """The windows of a clip of `steps` steps, each of at most `most` steps with `margin` around what is kept.
+    """The windows of a clip of `steps` steps, each of at most `most` steps with `margin`, 1 or more, around what is kept.
 
     Raises:
         ValueError: `most` leaves no step between the margins.

@@ -1,15 +1,12 @@
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.builders import fake_tensorrt
 from tests.conftest import export_by_copying
-from trt_tts.builders import gpu_set, verify
-from trt_tts.builders.auto_precision import time_set
+from trt_tts.builders import gpu_set
 from trt_tts.builders.build_log import MemoryLines
 from trt_tts.builders.calibration_data import Calibration
 from trt_tts.builders.cards import load_cards
@@ -17,7 +14,6 @@ from trt_tts.builders.gpu_set import GpuBuild, build_gpu_set
 from trt_tts.builders.plan_job import PlanJob, PlanReport
 from trt_tts.builders.plan_process import run_plan_job
 from trt_tts.builders.profiles import profiles_of
-from trt_tts.builders.verify import require_verified, verify_folder
 from trt_tts.errors import BuildError, CapacityError, EngineSetError, UsageError
 from trt_tts.flavour import Flavour, load_flavour
 from trt_tts.manifest import Manifest
@@ -184,67 +180,6 @@ def test_graph_that_types_ruin_is_found_before_it_is_built(tiny, tiny_exports, t
 
 def _zeros(feed):
     return {name: np.zeros_like(value) for name, value in feed.items()}
-
-
-@pytest.fixture(scope="module")
-def fake_set(tiny, tiny_exports, tmp_path_factory):
-    """A set whose plans are paths of the typed graphs, for `fake_tensorrt`."""
-    folder = tmp_path_factory.mktemp("fake")
-
-    def keep_graph(job, log, progress):
-        source = Path(job.onnx)
-        for file in (source, source.with_suffix(".weights")):
-            if file.exists():
-                shutil.copy(file, folder)
-        Path(job.plan).write_text(str(folder / source.name))
-        return PlanReport(MemoryLines(0, (1,) * len(job.profiles), (), 0), 0.1, 1, None, None)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpu_set, "run_plan_job", keep_graph)
-        patch.setattr(gpu_set, "export_graph", export_by_copying(tiny_exports))
-        build_gpu_set(tiny, folder / "set", request(max_batch=3, max_seconds=5))
-    return folder / "set"
-
-
-@pytest.fixture
-def fake_memory(monkeypatch):
-    from polygraphy import cuda
-
-    monkeypatch.setattr(cuda, "DeviceArray", fake_tensorrt.DeviceArray)
-    monkeypatch.setattr(cuda, "Stream", fake_tensorrt.Stream)
-    yield
-    assert fake_tensorrt.DeviceArray.live == 0
-
-
-def test_self_test_on_a_fake_card_passes_and_is_recorded(fake_set, fake_memory):
-    manifest = verify_folder(fake_set, Manifest.load(fake_set), fake_tensorrt.fake_flavour(), lambda stage: None)
-    assert manifest.verification.verified
-    assert len(manifest.verification.results) == len(load_cases(fake_set))
-    assert min(item.snr_db for item in manifest.verification.results if item.snr_db is not None) > 30
-
-
-@pytest.mark.parametrize(("fault", "said"), [(float("nan"), "NaN"), (1e-9, "silent"), (1.5, "dB above")])
-def test_wrong_numbers_on_a_fake_card_fail(fake_set, fake_memory, fault, said):
-    manifest = verify_folder(fake_set, Manifest.load(fake_set), fake_tensorrt.fake_flavour(fault), lambda stage: None)
-    assert not manifest.verification.verified
-    assert said in manifest.verification.reason
-    assert any(item.problem for item in manifest.verification.results)
-    with pytest.raises(BuildError, match=said):
-        require_verified(manifest)
-
-
-def test_a_graph_without_cases_is_not_called_tested(fake_set, fake_memory, monkeypatch):
-    cases = [case for case in load_cases(fake_set) if case.graph != "text_head"]
-    monkeypatch.setattr(verify, "load_cases", lambda folder: cases)
-    with pytest.raises(EngineSetError, match="no self-test of text_head"):
-        verify_folder(fake_set, Manifest.load(fake_set), fake_tensorrt.fake_flavour(), lambda stage: None)
-
-
-def test_times_of_a_fake_card_cover_every_profile(fake_set, fake_memory):
-    manifest = Manifest.load(fake_set)
-    times = time_set(fake_set, manifest, fake_tensorrt.fake_flavour())
-    assert set(times) == {profile.name for profile in manifest.graphs["gpt"].plan.profiles}
-    assert min(times.values()) > 0
 
 
 def test_manifest_is_plain_json(demo_gpu_set):

@@ -104,11 +104,11 @@ class Device:
         self.driver.begin_capture(self.stream)
         try:
             queue()
+            graph = self.driver.end_capture(self.stream)
         except BaseException:
             with suppress(CudaError):
                 self.driver.destroy_graph(self.driver.end_capture(self.stream))
             raise
-        graph = self.driver.end_capture(self.stream)
         self._graphs.append(graph)
         return graph
 

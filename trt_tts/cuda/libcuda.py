@@ -76,11 +76,12 @@ class GraphCalls:
         """As `Driver.end_capture`."""
         graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
         check("cuStreamEndCapture", library().cuStreamEndCapture(ctypes.c_void_p(stream), ctypes.byref(graph)))
-        try:
-            code = library().cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
-            check("cuGraphInstantiateWithFlags", code)
-        finally:
-            library().cuGraphDestroy(graph)
+        made = library().cuGraphInstantiateWithFlags(ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
+        destroyed = library().cuGraphDestroy(graph)
+        check("cuGraphInstantiateWithFlags", made)
+        if destroyed:
+            library().cuGraphExecDestroy(executable)
+            check("cuGraphDestroy", destroyed)
         return executable.value or 0
 
     def launch(self, graph: int, stream: int) -> None:

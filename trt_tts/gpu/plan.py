@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from trt_tts.flavour import Flavour
 from trt_tts.manifest import GraphInfo
 
 _OUT_OF_MEMORY = 2
+_SHORT_OF_MEMORY = re.compile(r"out of memory|OutOfMemory|insufficient memory|bad_alloc", re.IGNORECASE)
 
 
 class Plan:
@@ -37,9 +39,14 @@ class Plan:
         self._runtime = flavour.module.Runtime(self.log.logger)
         self._engine = self._runtime.deserialize_cuda_engine(file.read_bytes())
         if self._engine is None:
-            raise self._failure(f"{flavour} cannot open {file}", "Build the set again on this machine: trt-tts build")
-        self.profiles = _profile_names(graph)
-        self._require_same(graph)
+            raise self.failure(f"{flavour} cannot open {file}", "Build the set again on this machine: trt-tts build")
+        self._contexts: list[Context] = []
+        try:
+            self.profiles = _profile_names(graph)
+            self._require_same(graph)
+        except EngineSetError:
+            self.close()  # not when the error is dropped: the context that the engine lives in is gone by then
+            raise
 
     def activation_bytes(self, profile: str) -> int:
         """Of the shared block, for a context of this profile."""
@@ -55,11 +62,12 @@ class Plan:
         strategy = self._trt.ExecutionContextAllocationStrategy.USER_MANAGED
         made = self._engine.create_execution_context(strategy)
         if made is None:
-            raise self._failure(f"no execution context of {self.file.name}", "Close other programs that use the GPU")
+            raise self.failure(f"no execution context of {self.file.name}", "Close other programs that use the GPU")
         index = self.profiles.index(profile)
         if not made.set_optimization_profile_async(index, self.device.stream):
             raise EngineSetError(f"{self.file}: profile {profile} cannot be selected. {self.log.take()}")
-        return Context(self, made, profile, index)
+        self._contexts.append(Context(self, made, profile, index))
+        return self._contexts[-1]
 
     def shape_range(self, tensor: str, profile: int) -> str:
         """The shapes a profile allows, for people."""
@@ -67,12 +75,16 @@ class Plan:
         return f"{least} to {most}"
 
     def close(self) -> None:
-        """Free the weights."""
+        """Free the contexts and the weights."""
+        for context in self._contexts:
+            context.close()
+        self._contexts.clear()
         self._engine = self._runtime = None
 
-    def _failure(self, what: str, advice: str) -> TrtTtsError:
+    def failure(self, what: str, advice: str) -> TrtTtsError:
+        """The error for what TensorRT could not do, with its own words."""
         said = self.log.take()
-        if "memory" in said.lower():
+        if _SHORT_OF_MEMORY.search(said):
             return DeviceMemoryError(
                 f"{what}: the GPU is out of memory ({said}). Close other programs that use it", _OUT_OF_MEMORY
             )
@@ -141,7 +153,12 @@ class Context:
         """
         if not self._context.execute_async_v3(self.plan.device.stream):
             what = f"TensorRT cannot run {self.plan.file.name}, {self.profile}"
-            raise self.plan._failure(what, "Test the set: trt-tts verify")
+            raise self.plan.failure(what, "Test the set: trt-tts verify")
+
+
+    def close(self) -> None:
+        """Free what it keeps on the GPU."""
+        self._context = None
 
 
 class _Log:

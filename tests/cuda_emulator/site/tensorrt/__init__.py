@@ -12,7 +12,7 @@ or stricter. Modules:
 - `launch`, `program`: queued work, and the ONNX graph that it runs.
 
 Environment, read when a launch is queued or runs: `EMULATED_TENSORRT_UNCAPTURABLE=1` makes launches break a capture,
-`EMULATED_TENSORRT_NAN=1` makes every floating-point output NaN.
+`EMULATED_TENSORRT_FACTOR` multiplies every floating-point output: "nan" makes all of them NaN.
 """
 
 from . import plan

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Callable
 from functools import cache
 
+OUT_OF_MEMORY = 2
 ILLEGAL_ADDRESS = 700
 LAUNCH_FAILED = 719
 Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
@@ -40,7 +41,9 @@ def _driver() -> ctypes.CDLL:
 def _require(function: str, *arguments: object) -> None:
     code = getattr(_driver(), function)(*arguments)
     if code:
-        raise DeviceError(f"{function} gave error {code}")
+        # As the real one words it.
+        reason = "OutOfMemory (out of memory)" if code == OUT_OF_MEMORY else "Cuda Driver"
+        raise DeviceError(f"Error Code {code}: {reason} in {function}")
 
 
 def use_primary_context() -> None:

@@ -1,0 +1,232 @@
+"""The whole engine on a GPU: a real one with `-m gpu`, the emulated one everywhere."""
+
+import json
+import shutil
+import threading
+from contextlib import closing
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.reference_case import snr
+from trt_tts import CapacityError, Engine, EngineSetError, TrtTtsError
+from trt_tts.builders.engine_set import hash_files
+from trt_tts.cuda.device import Device
+from trt_tts.generation import generate
+from trt_tts.gpu.memory import device_total
+from trt_tts.manifest import MANIFEST, Manifest
+
+pytestmark = pytest.mark.gpu
+TEXTS = ["one", "two words", "three short words", "and four of them", "five words are a sentence"]
+LEAST_SNR = 60
+
+
+def on_device(parts):
+    return {part.name: part.bytes for part in parts if part.where == "device"}
+
+
+def requests(engine, texts, **options):
+    """What the decode loop gets, straight from the engine's own frontend."""
+    from trt_tts import SynthesisOptions
+
+    chosen = SynthesisOptions(seed=1, **options)
+    return [engine._prepare(text, chosen).requests[0] for text in texts]
+
+
+def codes_of(engine, asked, rows):
+    with engine._backend.activated():
+        return {index: result.codes for index, result in generate(engine._backend.runner, asked, rows)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_text_sounds_as_on_the_cpu(cpu, gpu, seed):
+    wanted, found = (engine.synthesize("two words", seed=seed, max_steps=40) for engine in (cpu, gpu))
+    assert (found.steps, found.truncated, found.text) == (wanted.steps, wanted.truncated, wanted.text)
+    assert snr(wanted.samples, found.samples) > LEAST_SNR
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_codes_are_those_of_the_cpu_whatever_the_batch(cpu, gpu, rows):
+    asked = [replace(item, max_steps=11 + 9 * i) for i, item in enumerate(requests(cpu, TEXTS, min_steps=9))]
+    wanted, found = (codes_of(engine, asked, rows) for engine in (cpu, gpu))
+    assert wanted.keys() == found.keys()
+    for index in wanted:
+        assert np.array_equal(wanted[index], found[index])
+
+
+def test_prompts_longer_than_a_chunk_go_in_pieces(cpu, gpu):
+    """With codes in the prompt, as a voice prompt has them."""
+    (short,) = requests(cpu, ["one"])
+    random, length = np.random.default_rng(0), 300
+    embedded = random.standard_normal((length, short.embedded.shape[1]), np.float32) * 0.05
+    codes, is_code = random.integers(0, 600, (length, 4), np.int32), np.arange(length) % 3 == 0
+    asked = [replace(short, embedded=embedded, codes=codes, is_code=is_code, max_steps=20)]
+    wanted, found = (codes_of(engine, asked, 1) for engine in (cpu, gpu))
+    assert np.array_equal(wanted[0], found[0])
+
+
+def test_every_option_reaches_the_gpu(cpu, gpu):
+    for options in (
+        {"temperature": 0.0},
+        {"temperature": 1.5, "top_p": 0.99, "top_k": 50, "repetition_penalty": 1.3},
+        {"min_steps": 30, "max_steps": 30},
+        {"max_steps": 1},
+    ):
+        (asked,) = requests(cpu, ["two words"], **{"max_steps": 40, **options})
+        wanted, found = (codes_of(engine, [asked], 1) for engine in (cpu, gpu))
+        assert np.array_equal(wanted[0], found[0]), options
+
+
+def test_a_batch_and_a_text_of_many_segments_sound_as_on_the_cpu(cpu, gpu):
+    long = ". ".join(TEXTS * 2)
+    wanted, found = (engine.synthesize_batch([long, "one"], seed=3, max_steps=25) for engine in (cpu, gpu))
+    for first, second in zip(wanted, found, strict=True):
+        assert first.steps == second.steps
+        assert snr(first.samples, second.samples) > LEAST_SNR
+
+
+def test_the_codec_that_reads_codes_and_the_refine_pass_work_too(cpu, gpu):
+    wanted, found = (engine.synthesize("one", seed=2, max_steps=20, use_decoder=False) for engine in (cpu, gpu))
+    assert snr(wanted.samples, found.samples) > LEAST_SNR
+    wanted, found = (engine.synthesize("two words", seed=4, max_steps=5, refine=True) for engine in (cpu, gpu))
+    assert wanted.text == found.text != "two words"
+
+
+@pytest.mark.parametrize("decoder", [True, False])
+def test_windows_of_the_codec_join_without_a_seam(gpu, decoder, monkeypatch):
+    """Windows far shorter than the clip, against one for all of it."""
+    options = {"seed": 5, "min_steps": 150, "max_steps": 150, "use_decoder": decoder}
+    whole = gpu.synthesize("two words", **options)
+    from trt_tts.gpu import codec
+    from trt_tts.windows import windows
+
+    used = []
+
+    def short(steps, most, margin):
+        used.extend(windows(steps, 2 * margin + 13, margin))
+        return used
+
+    monkeypatch.setattr(codec, "windows", short)
+    joined = gpu.synthesize("two words", **options)
+    assert len(used) > 3
+    assert joined.samples.shape == whole.samples.shape
+    assert snr(whole.samples, joined.samples) > 100
+
+
+def test_threads_get_what_they_would_get_alone(gpu):
+    alone = [gpu.synthesize(text, seed=7, max_steps=15).samples for text in TEXTS]
+    found = {}
+
+    def speak(index):
+        found[index] = gpu.synthesize(TEXTS[index], seed=7, max_steps=15).samples
+
+    threads = [threading.Thread(target=speak, args=(i,)) for i in range(len(TEXTS))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(np.array_equal(found[i], alone[i]) for i in range(len(TEXTS)))
+
+
+def test_a_row_that_is_not_a_number_fails_alone_and_its_place_is_clean_again(cpu, gpu):
+    asked = [replace(item, max_steps=12) for item in requests(cpu, TEXTS[:3], min_steps=12)]
+    clean = codes_of(gpu, asked, 3)
+    poisoned = replace(asked[1], embedded=np.full_like(asked[1].embedded, np.nan))
+    with gpu._backend.activated():
+        mixed = dict(generate(gpu._backend.runner, [asked[0], poisoned, asked[2], *asked], 3))
+    assert mixed[1].failed
+    for index, wanted in ((0, 0), (2, 2), (3, 0), (4, 1), (5, 2)):
+        assert np.array_equal(mixed[index].codes, clean[wanted])
+    with gpu._backend.activated():
+        next(generate(gpu._backend.runner, [poisoned, asked[0]], 2))
+    assert all(np.array_equal(codes, clean[index]) for index, codes in codes_of(gpu, asked, 3).items())
+
+
+def test_a_sequence_that_fills_the_capacity_is_truncated_there(cpu, gpu):
+    (asked,) = requests(cpu, ["one"], min_steps=1)
+    capacity = gpu.info.limits.capacity
+    room = capacity - len(asked.embedded)
+    filling = replace(asked, min_steps=room + 1, max_steps=room)
+    wanted, found = (codes_of(engine, [filling, asked], 2) for engine in (cpu, gpu))
+    assert len(found[0]) == room
+    assert np.array_equal(wanted[0], found[0]) and np.array_equal(wanted[1], found[1])
+    with gpu._backend.activated(), pytest.raises(CapacityError, match=str(capacity)):
+        list(generate(gpu._backend.runner, [replace(filling, max_steps=room + 5)], 1))
+    assert np.array_equal(codes_of(gpu, [asked], 1)[0], found[1])
+
+
+def test_memory_is_told_to_the_byte(gpu):
+    parts = on_device(gpu.info.memory)
+    own = ("KV cache", "hidden states", "activations", "inputs and outputs")
+    assert {*own, "gpt weights", "codec weights", "contexts"} <= parts.keys()
+    resident = [part for part in gpu.info.memory if part.where == "device" and part.resident]
+    if len(resident) == len(parts):
+        assert gpu._backend.device.allocated == sum(parts[name] for name in own)
+
+
+def test_a_closed_engine_has_given_everything_back_and_refuses(tiny_trt_set):
+    with closing(Device()) as other, other.activated():
+        before = other.memory_info()[0]
+        with Engine.load(tiny_trt_set) as engine:
+            engine.synthesize("one", max_steps=3, seed=0)
+            assert other.memory_info()[0] < before
+        assert other.memory_info()[0] >= before - (4 << 20)
+    engine.close()
+    with pytest.raises(TrtTtsError, match="closed"):
+        engine.synthesize("one")
+
+
+def test_a_memory_limit_below_the_need_is_refused_with_the_parts_and_what_fits(tiny_trt_set, gpu):
+    needed = device_total(tuple(part for part in gpu.info.memory if part.resident))
+    Engine.load(tiny_trt_set, memory_limit=needed).close()
+    with pytest.raises(CapacityError) as caught:
+        Engine.load(tiny_trt_set, memory_limit=needed - 1)
+    said = str(caught.value)
+    assert "memory_limit allows" in said and "KV cache: " in said and "--max-batch 2" in said
+
+
+def test_a_full_gpu_is_refused_before_anything_is_allocated(tiny_trt_set):
+    with closing(Device()) as other, other.activated():
+        other.allocate(other.memory_info()[0] - (4 << 20))
+        with pytest.raises(CapacityError, match=r"free on the GPU are(?s:.*)are taken by others"):
+            Engine.load(tiny_trt_set)
+        assert other.memory_info()[0] > 2 << 20
+    Engine.load(tiny_trt_set).close()
+
+
+def swap(folder, name, data):
+    """Another plan under the name of one, with a manifest that knows its hash."""
+    (folder / name).write_bytes(data)
+    manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+    hashes = hash_files(folder)[name]
+    manifest["files"][name] = {"bytes": hashes.bytes, "sha256": hashes.sha256}
+    (folder / MANIFEST).write_text(json.dumps(manifest), "utf-8")
+
+
+@pytest.mark.parametrize("content", ["another plan", "no plan"])
+def test_a_wrong_plan_is_an_error_that_names_it_and_leaves_nothing(tiny_trt_set, tmp_path, content):
+    folder = shutil.copytree(tiny_trt_set, tmp_path / "set")
+    swap(folder, "codec.plan", (folder / "codec_vq.plan").read_bytes() if content == "another plan" else b"nothing")
+    with closing(Device()) as other, other.activated():
+        before = other.memory_info()[0]
+        with pytest.raises(EngineSetError, match=r"codec\.plan"):
+            Engine.load(folder)
+        assert other.memory_info()[0] >= before - (4 << 20)
+
+
+def test_a_set_for_another_card_is_refused(tiny_trt_set, tmp_path):
+    folder = shutil.copytree(tiny_trt_set, tmp_path / "set")
+    manifest = Manifest.load(folder)
+    replace(manifest, target=replace(manifest.target, compute_capability="5.0")).save(folder)
+    with pytest.raises(EngineSetError, match=r"5\.0"):
+        Engine.load(folder)
+
+
+def test_the_backend_says_what_runs_and_how(gpu, tiny_trt_set):
+    info = gpu.info
+    assert (info.backend, info.precision, info.path) == ("tensorrt", "fp32", tiny_trt_set)
+    for said in (gpu._backend.device.name, "tensorrt", gpu._backend.device.driver.title, "CUDA graphs"):
+        assert said in info.reason
+    with pytest.raises(EngineSetError, match="built for the backend 'tensorrt', not 'cpu'"):
+        Engine.load(tiny_trt_set, backend="cpu")
