@@ -27,14 +27,10 @@ from rich.console import Console
 from rich.table import Table
 
 from trt_tts import Engine
-from trt_tts.cpu.gpt import GptRunner
-from trt_tts.cpu.session import open_session
+from trt_tts.bench import decode_times
 from trt_tts.cpu.threads import usable_threads
-from trt_tts.generation import Sampling
-from trt_tts.manifest import Manifest
 from trt_tts.model_config import STEPS_PER_SECOND
 
-PROMPT = 32
 PRECISIONS = ("fp32", "int8", "int4")
 
 
@@ -58,47 +54,14 @@ def measure(folder: Path, batch: int, context: int, steps: int) -> Measured:
     engine = Engine.load(folder)
     load = time.perf_counter() - started
     engine.warm_up()
+    precision = engine.info.precision
     started = time.perf_counter()
     audio = engine.synthesize("the engine is ready", seed=0, min_steps=steps, max_steps=steps)
     rtf = (time.perf_counter() - started) / audio.duration
     resident = psutil.Process().memory_info().rss / 1e6
+    found = decode_times(engine, batch, context, steps, rounds=1)
     engine.close()
-    manifest = Manifest.load(folder)
-    return Measured(
-        manifest.precision,
-        load,
-        resident,
-        decode_speed(folder, manifest, batch, context, steps),
-        rtf,
-        floor_bytes(manifest, batch, context) / 1e6,
-    )
-
-
-def decode_speed(folder: Path, manifest: Manifest, batch: int, context: int, steps: int) -> float:
-    """Steps per second of `batch` rows around `context` attended positions."""
-    sizes, limits = manifest.config.gpt, manifest.limits
-    session = open_session(folder / "gpt.onnx", usable_threads())
-    runner = GptRunner(session, sizes, batch, limits.capacity, limits.prefill_chunk)
-    runner.sampling[:] = Sampling(0.3, 0.7, 20, 1.05).row()
-    length = max(PROMPT, context - steps // 2)
-    random = np.random.default_rng(0)
-    for row in range(batch):
-        embedded = random.standard_normal((length, sizes.hidden_size), dtype=np.float32) * 0.05
-        codes = np.zeros((length, sizes.num_vq), np.int32)
-        runner.prefill(row, row, embedded, codes, np.zeros(length, np.bool_))
-    runner.step(batch)
-    started = time.perf_counter()
-    for _ in range(steps):
-        runner.step(batch)
-    return steps / (time.perf_counter() - started)
-
-
-def floor_bytes(manifest: Manifest, batch: int, context: int) -> int:
-    """Bytes of `gpt` weights and cache that every step reads; of the code embeddings it reads four rows only."""
-    sizes = manifest.config.gpt
-    embeddings = 4 * sizes.num_vq * sizes.num_audio_tokens * sizes.hidden_size
-    weights = sum(manifest.graphs["gpt"].weight_bytes.values()) - embeddings
-    return weights + batch * context * sizes.kv_bytes_per_position
+    return Measured(precision, load, resident, found.steps_per_second, rtf, found.bytes / 1e6)
 
 
 def read_bandwidth() -> float:

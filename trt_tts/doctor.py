@@ -27,7 +27,7 @@ _UV_INSTALL = command(
 )
 TORCH_COMMAND = f"{pip_install(['uv'])}; {_UV_INSTALL}"
 """A plain `pip install torch` takes the CUDA build on Linux."""
-BUILD_PACKAGES = ("onnx", "onnx-graphsurgeon", "onnx-ir", "onnxscript", "polygraphy", "safetensors")
+BUILD_PACKAGES = ("onnx", "onnx-graphsurgeon", "onnx-ir", "onnxscript", "safetensors")
 BUILD_COMMAND = pip_install(BUILD_PACKAGES)
 FETCH_COMMAND = pip_install(["huggingface_hub"])
 
@@ -120,7 +120,7 @@ def _gpu() -> Finding:
         return Finding("NVIDIA GPU", "missing", "none answers; the CPU backend is used")
     free = f"{(gpu.memory - gpu.used) / 1e6:.0f} of {gpu.memory / 1e6:.0f} MB free"
     detail = f"{gpu.name}, compute capability {gpu.compute_capability}, driver {gpu.driver}, {free}"
-    return Finding("NVIDIA GPU", "ok", f"{detail}; sets are built and tested for it, speech still runs on the CPU")
+    return Finding("NVIDIA GPU", "ok", detail)
 
 
 def _memory() -> Finding:

@@ -20,8 +20,8 @@ _DISTRIBUTIONS = {
     TENSORRT_RTX: ("tensorrt-rtx",),
 }
 _RELEASES = {TENSORRT: ">=10.15,<12", TENSORRT_RTX: ">=1.7"}
-_BESIDE = ("polygraphy", "nvidia-ml-py")
-"""Packages that testing a set on a GPU needs besides."""
+_BESIDE = ("cuda-bindings", "nvidia-ml-py")
+"""Packages that running a set on a GPU needs besides."""
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,8 @@ def _land(runner: Runner, active: list[_Row], flying: deque[_Flight], most: int)
     """Read the oldest calls until `most` are left; yield the rows that end."""
     while len(flying) > most:
         flight = flying.popleft()
-        for row, drawn in zip(flight.rows, flight.drawn.codes(), strict=True):
+        # The last place first: rows that end together are not moved into each other's places.
+        for row, drawn in reversed(list(zip(flight.rows, flight.drawn.codes(), strict=True))):
             if not row.ended:
                 yield from _settle(runner, active, row, drawn)
 

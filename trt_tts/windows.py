@@ -41,7 +41,8 @@ def receptive_steps(stack: ConvStackConfig, vocos: VocosConfig) -> int:
 
 
 def windows(steps: int, most: int, margin: int) -> Iterator[Window]:
-    """The windows of a clip of `steps` steps, each of at most `most` steps with `margin`, 1 or more, around what is kept.
+    """The windows of a clip of `steps` steps: at most `most` steps each, `margin` (1 or more) of them on each side for
+    show only.
 
     Raises:
         ValueError: `most` leaves no step between the margins.

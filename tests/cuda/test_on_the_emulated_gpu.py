@@ -4,7 +4,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import platformdirs
 import pytest
 
 from tests.cuda_emulator.environment import emulated_environment
@@ -28,7 +27,7 @@ def library(tmp_path_factory):
 @pytest.fixture(scope="session")
 def pycuda(library):
     """A folder with pycuda, built once per machine."""
-    return pycuda_folder(Path(platformdirs.user_cache_dir("trt-tts-tests", appauthor=False)), library)
+    return pycuda_folder(library)
 
 
 def run(environment, tests, *options):

@@ -10,14 +10,18 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import platformdirs
+
 PYCUDA = "2026.1"
 # The headers decide which functions PyCUDA imports, and symbols.c has those of this release.
 HEADER_PACKAGES = ("nvidia-cuda-runtime==13.5.*", "nvidia-cuda-profiler-api==13.5.*")
 HEADER_FOLDER = Path("nvidia/cu13/include")
 TAIL = 3000
+CACHE = Path(platformdirs.user_cache_dir("trt-tts-tests", appauthor=False))
+"""Builds last from one test run to the next."""
 
 
-def pycuda_folder(cache: Path, library: Path) -> Path:
+def pycuda_folder(library: Path, cache: Path = CACHE) -> Path:
     """A folder for PYTHONPATH with a PyCUDA for this Python; LD_LIBRARY_PATH selects the driver that it loads."""
     folder = cache / f"pycuda-{PYCUDA}-{sys.implementation.cache_tag}"
     if folder.is_dir():

@@ -1,13 +1,18 @@
 """What a decode step costs in driver calls, bytes and allocations, counted by the emulated GPU."""
 
+from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.cuda_emulator.idle_set import write_idle_set
 from tests.gpu.test_engine import requests
 from trt_tts import Engine
-from trt_tts.generation import generate
+from trt_tts.generation import Request, Sampling, generate
+from trt_tts.gpu.backend import GpuBackend
+from trt_tts.manifest import Limits
+from trt_tts.model_config import ModelConfig
 
 pytestmark = pytest.mark.gpu
 MOST_CALLS, MOST_UP, MOST_DOWN = 6, 1024, 16
@@ -23,16 +28,14 @@ def cost(emulator, work):
     return {name: value - before[name] for name, value in counts(emulator).items()}
 
 
-def per_step(emulator, engine, rows, steps=40):
+def per_step(emulator, backend, asked, rows, steps=40):
     """The difference that 40 more steps make, divided by 40: prefill and the end cancel out."""
-    runner, device = engine._backend.runner, engine._backend.device
-    (asked,) = requests(engine, ["two words"])
 
     def run(count):
-        with engine._backend.activated():
-            for _ in generate(runner, [replace(asked, min_steps=99, max_steps=count)] * rows, rows):
-                pass
-            device.synchronize()
+        with backend.activated():
+            for _, result in generate(backend.runner, [replace(asked, min_steps=99, max_steps=count)] * rows, rows):
+                assert len(result.codes) == count
+            backend.device.synchronize()
 
     few, many = (cost(emulator, lambda count=count: run(count)) for count in (10, 10 + steps))
     return {name: (many[name] - few[name]) / steps for name in few}
@@ -40,8 +43,29 @@ def per_step(emulator, engine, rows, steps=40):
 
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_a_step_takes_six_calls_and_few_bytes(emulator, gpu, rows):
-    found = per_step(emulator, gpu, rows)
-    form = 1 if rows == 1 else gpu.info.limits.max_batch
+    (asked,) = requests(gpu, ["two words"])
+    require_few(per_step(emulator, gpu._backend, asked, rows), rows, 1 if rows == 1 else gpu.info.limits.max_batch)
+
+
+def test_so_it_does_at_the_published_sizes(emulator, tmp_path):
+    """With plans that do nothing."""
+    config, limits = ModelConfig(), Limits(max_batch=4, capacity=2048, prefill_chunk=128)
+    before = emulator.stat("device_live"), emulator.stat("pinned_live")
+    manifest = write_idle_set(tmp_path, config, limits)
+    with closing(GpuBackend(tmp_path, manifest, 0, None)) as backend:
+        with backend.activated():
+            backend.warm_up()
+        sizes = np.zeros((32, 768), np.float32), np.zeros((32, 4), np.int32), np.zeros(32, np.bool_)
+        asked = Request(*sizes, Sampling(0.3, 0.7, 20, 1.05), seed=0, segment=0, max_steps=1, min_steps=1)
+        for rows in (1, 4):
+            require_few(per_step(emulator, backend, asked, rows), rows, rows)
+        for where, stat, then in (("device", "device_live", before[0]), ("pinned", "pinned_live", before[1])):
+            assert emulator.stat(stat) - then == sum(part.bytes for part in backend.memory() if part.where == where)
+    assert (emulator.stat("device_live"), emulator.stat("pinned_live")) == before
+
+
+def require_few(found, rows, form):
+    """`form` is the number of rows that the graph runs with."""
     assert found["calls"] <= MOST_CALLS
     assert found["graph_launches"] == 1
     assert 800 * form <= found["bytes_up"] <= MOST_UP * form

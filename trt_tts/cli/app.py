@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from trt_tts.cli import build, calibrate, doctor, export, fetch, inspect, plan, say, verify, voices
+from trt_tts.cli import bench, build, calibrate, doctor, export, fetch, inspect, plan, say, verify, voices
 from trt_tts.cli.console import fail, note, use_replacement_characters
 from trt_tts.errors import TrtTtsError
 from trt_tts.version import __version__
@@ -22,7 +22,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (plan, calibrate, build, say, inspect, verify, voices, doctor, export, fetch):
+for command in (plan, calibrate, build, say, inspect, verify, bench, voices, doctor, export, fetch):
     command.register(app)
 
 

@@ -12,6 +12,7 @@ import typer
 from trt_tts.cli.console import megabytes, note, out, progress
 from trt_tts.cli.quality_table import print_quality
 from trt_tts.cli.toolchain import load_chosen_checkpoint, require_build_extra, require_graph_tools
+from trt_tts.cuda.choice import make_driver
 from trt_tts.engine import MOST_DEVICES
 from trt_tts.errors import QualityError
 from trt_tts.files import require_new
@@ -122,7 +123,9 @@ def _build_for_cpu(options: _Options) -> None:
 def _build_for_gpu(
     options: _Options, card: Any, choice: Any, device: int, calibration: Path | None, precision_map: Path | None
 ) -> None:
-    require_graph_tools(tested_here=not choice.ahead)
+    require_graph_tools()
+    if not choice.ahead:
+        make_driver()  # the self-test needs it: better missed now than after the build
     from trt_tts.builders.auto_precision import build_fastest
     from trt_tts.builders.calibration_data import DEFAULT_FILE, load_calibration
     from trt_tts.builders.gpu_set import GpuBuild, build_gpu_set
@@ -179,7 +182,7 @@ def _say_where_it_runs(manifest: Manifest, target: Path) -> None:
     runs_on, verification = manifest.target, manifest.verification
     if verification is not None and verification.verified:
         note(f"tested: {verification.reason}; look at it with: {command('trt-tts', 'inspect', target)}")
-        note("this version cannot speak with GPU sets yet; a set that speaks: trt-tts build --backend cpu")
+        note(f"speak: {command('trt-tts', 'say', 'the engine is ready', '--engine', target)}")
         return
     note(
         f"it cannot run here: {verification.reason if verification else 'it was not tested'}. It runs with "

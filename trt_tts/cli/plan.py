@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +11,9 @@ import typer
 from trt_tts.checkpoints import ENVIRONMENT, choose_checkpoint
 from trt_tts.cli.console import megabytes, note, out, print_json, table
 from trt_tts.demo import demo_checkpoint
+from trt_tts.errors import UsageError
+from trt_tts.gpu.memory import device_total, engine_parts
+from trt_tts.manifest import Manifest
 from trt_tts.model_config import STEPS_PER_SECOND, ModelConfig
 
 
@@ -21,6 +25,9 @@ def plan(
         float | None, typer.Option(help="Longest speech of one segment, in seconds; without it 2048 positions.")
     ] = None,
     checkpoint: Annotated[Path | None, typer.Option(help="Checkpoint folder whose sizes to plan for.")] = None,
+    engine: Annotated[
+        Path | None, typer.Option("--engine", "-e", help="A built set: what it takes, by its builder's report.")
+    ] = None,
     cards: Annotated[bool, typer.Option("--cards", help="List the card presets and exit.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
 ) -> None:
@@ -32,6 +39,8 @@ def plan(
 
       trt-tts plan --card gtx1650 --precision fp16 --max-batch 4
 
+      trt-tts plan --engine engines/gtx1650-fp16
+
       trt-tts plan --cards
     """
     from trt_tts.builders.cards import choose_card, load_cards
@@ -41,6 +50,9 @@ def plan(
 
     if cards:
         _print_cards(list(load_cards().values()), as_json)
+        return
+    if engine is not None:
+        _plan_of_set(engine, as_json)
         return
     require_limits(max_batch, max_seconds)
     choice = choose_card(card)
@@ -56,6 +68,28 @@ def plan(
             note("fp32 for compute capability 7.5 is built by tensorrt on the card only, not by tensorrt_rtx")
         note("fitted to the figures of TensorRT-RTX's builder; unverified for tensorrt until a set is built on a card")
     require_fit(config, found)
+
+
+def _plan_of_set(folder: Path, as_json: bool) -> None:
+    """What the engine will hold once it is loaded, to the byte where the builder reports what TensorRT takes."""
+    manifest = Manifest.load(folder)
+    if manifest.backend != "tensorrt":
+        raise UsageError(f"{folder} was built for the backend {manifest.backend!r}; only sets for GPUs have a plan")
+    parts, limits = engine_parts(manifest.graphs, manifest.config.gpt, manifest.limits), manifest.limits
+    if as_json:
+        print_json({"parts": [asdict(part) for part in parts], "device": device_total(parts)})
+        return
+    rows = table(
+        f"{folder}: {manifest.precision}, batch {limits.max_batch}, {limits.capacity} positions",
+        "part",
+        "bytes",
+        "where",
+    )
+    for part in parts:
+        rows.add_row(part.name, megabytes(part.bytes), part.where)
+    rows.add_row("engine on the GPU", megabytes(device_total(parts)), "device", style="bold")
+    out.print(rows)
+    note("the CUDA context, and codec_vq, text_head and voice_encoder at their first use, come on top")
 
 
 def _sizes(named: Path | None) -> tuple[ModelConfig, str]:
@@ -93,8 +127,6 @@ def _print_plan(found: Any) -> None:
 
 
 def _print_cards(cards: list[Any], as_json: bool) -> None:
-    from dataclasses import asdict
-
     if as_json:
         print_json([asdict(card) for card in cards])
         return

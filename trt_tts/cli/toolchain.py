@@ -23,10 +23,10 @@ def require_build_extra() -> None:
     _require("onnx", "onnxscript", "safetensors")
 
 
-def require_graph_tools(tested_here: bool = False) -> None:
-    """As `require_build_extra`, with what sets for GPUs need besides, and what testing them on a GPU needs."""
+def require_graph_tools() -> None:
+    """As `require_build_extra`, with what sets for GPUs need besides."""
     require_build_extra()
-    _require("onnx_graphsurgeon", *(["polygraphy"] if tested_here else []))
+    _require("onnx_graphsurgeon")
 
 
 def _require(*packages: str) -> None:

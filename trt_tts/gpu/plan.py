@@ -155,7 +155,6 @@ class Context:
             what = f"TensorRT cannot run {self.plan.file.name}, {self.profile}"
             raise self.plan.failure(what, "Test the set: trt-tts verify")
 
-
     def close(self) -> None:
         """Free what it keeps on the GPU."""
         self._context = None
