@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from trt_tts.audio import Samples
@@ -15,7 +16,7 @@ from trt_tts.gpu.codec import Codec
 from trt_tts.gpu.gpt import GpuGptRunner
 from trt_tts.gpu.hidden_states import States
 from trt_tts.gpu.layout import Block, codec_blocks, io_bytes, offsets
-from trt_tts.gpu.memory import cache_item_size, engine_parts, pinned_bytes, require_memory
+from trt_tts.gpu.memory import ACTIVATIONS, cache_item_size, engine_parts, pinned_bytes, require_memory
 from trt_tts.gpu.on_demand import CodesCodec, GpuTextHead, OnDemand, text_head_blocks
 from trt_tts.gpu.plan import Plan
 from trt_tts.gpu.workspace import Workspace
@@ -149,6 +150,8 @@ class GpuBackend:
         self.runner = GpuGptRunner(self._plan("gpt"), gpt, limits, cache_item_size(manifest.graphs["gpt"]))
         need = self._activation_bytes()
         workspace = self._workspace = Workspace(device, need)
+        # Another driver or GPU of the kind may need another amount than the builder reported.
+        self._parts = tuple(replace(part, bytes=need) if part.name == ACTIVATIONS else part for part in self._parts)
         for context in (*self.runner.contexts, codec):
             workspace.lend(context, need)
         io, pinned = device.allocate(io_bytes(gpt, limits)), device.allocate_pinned(pinned_bytes(gpt, limits))

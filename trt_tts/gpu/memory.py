@@ -17,6 +17,8 @@ from trt_tts.limits import CAPACITY_STEP, PROMPT_ROOM, speech_of
 from trt_tts.manifest import GraphInfo, Limits, Manifest
 from trt_tts.model_config import GptConfig
 
+ACTIVATIONS = "activations"
+
 
 def engine_parts(graphs: Mapping[str, GraphInfo], gpt: GptConfig, limits: Limits) -> tuple[MemoryPart, ...]:
     """Device and pinned memory of a loaded set, by what its builder reports of the plans."""
@@ -29,7 +31,7 @@ def engine_parts(graphs: Mapping[str, GraphInfo], gpt: GptConfig, limits: Limits
         MemoryPart("contexts", contexts, "device"),
         MemoryPart("KV cache", cache_bytes(gpt, limits, cache_item_size(graphs["gpt"])), "device"),
         MemoryPart("hidden states", hidden_bytes(gpt, limits), "device"),
-        MemoryPart("activations", max(item.activation_bytes for item in profiles), "device"),
+        MemoryPart(ACTIVATIONS, max(item.activation_bytes for item in profiles), "device"),
         MemoryPart("inputs and outputs", io_bytes(gpt, limits), "device"),
         MemoryPart("staging", pinned_bytes(gpt, limits), "pinned"),
     )
