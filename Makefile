@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO := engines/cpu-int8
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-gpu lint clean
 
 $(READY): pyproject.toml tools/install_torch_cpu.py
 	@$(PYTHON) -c "import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))" || \
@@ -24,6 +24,10 @@ demo: $(DEMO)/manifest.json
 
 test: $(READY)
 	$(BIN)/python -m pytest
+
+# On a machine with an NVIDIA GPU: the device layer and, where tensorrt is installed, the whole runtime.
+test-gpu: $(READY)
+	$(BIN)/python -m pytest -m gpu
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -41,6 +41,7 @@ def build_plan(job: PlanJob) -> PlanReport | None:
         return None
     config = builder.create_builder_config()
     aim(flavour, config, job.compute_capability)
+    _set_flags(trt, config)
     _limit_memory(trt, config, job.workspace)
     if not _add_profiles(builder, network, config, job):
         return None
@@ -97,6 +98,14 @@ def _progress_monitor(trt: Any) -> Any:
             self.outer.pop(phase, None)
 
     return Monitor()
+
+
+def _set_flags(trt: Any, config: Any) -> None:
+    # What the graph says is FP32 is FP32: TF32 would round its factors to 11 bits.
+    config.clear_flag(trt.BuilderFlag.TF32)
+    # The runtime allocates once and captures CUDA graphs. Releases without the flag leave both to luck.
+    if hasattr(trt.BuilderFlag, "REQUIRE_USER_ALLOCATION"):
+        config.set_flag(trt.BuilderFlag.REQUIRE_USER_ALLOCATION)
 
 
 def _limit_memory(trt: Any, config: Any, workspace: int) -> None:

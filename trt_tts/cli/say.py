@@ -47,6 +47,10 @@ def say(
     ] = _D.use_decoder,
     language: Annotated[str, typer.Option(help="auto, en or zh; no effect yet.")] = _D.language,
     threads: Annotated[int | None, typer.Option(help="CPU threads; without it all this process may use.")] = None,
+    device: Annotated[int, typer.Option(help="Index of the GPU.")] = 0,
+    memory_limit: Annotated[
+        float | None, typer.Option(help="Most GPU memory to take, in MB; without it what is free.")
+    ] = None,
 ) -> None:
     """Speak a text into a file or to standard output.
 
@@ -74,7 +78,8 @@ def say(
     note(f"engine set: {choice.path} ({choice.reason})")
     with progress() as stage:
         stage("loading")
-        with Engine.load(choice.path, threads=threads) as loaded:
+        limit = None if memory_limit is None else round(memory_limit * 1e6)
+        with Engine.load(choice.path, device=device, threads=threads, memory_limit=limit) as loaded:
             stage("speaking")
             started = time.perf_counter()
             audio = loaded.synthesize(words, options, progress=stage)

@@ -25,6 +25,7 @@ from .building import (
 from .context import IExecutionContext
 from .engine import EngineInspector, ICudaEngine, Runtime
 from .kinds import (
+    BuilderFlag,
     DataType,
     ExecutionContextAllocationStrategy,
     LayerInformationFormat,
@@ -41,6 +42,7 @@ __version__ = plan.VERSION
 
 __all__ = [
     "Builder",
+    "BuilderFlag",
     "DataType",
     "EngineInspector",
     "ExecutionContextAllocationStrategy",

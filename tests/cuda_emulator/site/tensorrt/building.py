@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from . import device
-from .kinds import MemoryPoolType, ProfilingVerbosity
+from .kinds import BuilderFlag, MemoryPoolType, ProfilingVerbosity
 from .logger import ILogger, Voice
 from .plan import PERSISTENT, Plan, Profile, Tensor
 from .shapes import Shape
@@ -54,7 +54,14 @@ class IBuilderConfig:
         self.progress_monitor: IProgressMonitor | None = None
         self.profiling_verbosity = ProfilingVerbosity.LAYER_NAMES_ONLY
         self._limits: dict[MemoryPoolType, int] = {}
+        self._flags = {BuilderFlag.TF32}
         self._cache: ITimingCache | None = None
+
+    def set_flag(self, flag: BuilderFlag) -> None:
+        self._flags.add(flag)
+
+    def clear_flag(self, flag: BuilderFlag) -> None:
+        self._flags.discard(flag)
 
     def set_memory_pool_limit(self, pool: MemoryPoolType, pool_size: int) -> None:
         if pool == MemoryPoolType.TACTIC_DRAM and pool_size & (pool_size - 1):

@@ -54,6 +54,11 @@ class ProfilingVerbosity(IntEnum):
     DETAILED = 2
 
 
+class BuilderFlag(IntEnum):
+    TF32 = 5
+    REQUIRE_USER_ALLOCATION = 21
+
+
 class ExecutionContextAllocationStrategy(IntEnum):
     STATIC = 0
     ON_PROFILE_CHANGE = 1
