@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from tests.reference_case import snr
 from trt_tts.model_config import ModelConfig
-from trt_tts.windows import receptive_steps, windows
+from trt_tts.windows import STRIDES, Windows, receptive_steps
 
-SIZES = st.tuples(st.integers(1, 3000), st.integers(1, 60), st.integers(1, 400))
+CASES = st.tuples(st.integers(1, 1500), st.integers(1, 60), st.integers(1, 400))
 CLIP = 90
 
 
@@ -15,11 +15,15 @@ def samples_of(steps):
     return 256 * (2 * steps - 1)
 
 
-@given(SIZES)
-def test_what_is_kept_is_the_clip_once_and_in_order(sizes):
-    steps, margin, stride = sizes
+def all_windows(steps, most, margin):
+    return list(Windows(margin, most).take(steps, ended=True))
+
+
+@given(CASES)
+def test_what_is_kept_is_the_clip_once_and_in_order(case):
+    steps, margin, room = case
     end = 0
-    for window in windows(steps, 2 * margin + stride, margin):
+    for window in all_windows(steps, 2 * margin + room, margin):
         assert 512 * window.first + window.skip == end
         assert window.keep > 0
         assert window.skip + window.keep <= samples_of(window.steps)
@@ -27,23 +31,46 @@ def test_what_is_kept_is_the_clip_once_and_in_order(sizes):
     assert end == samples_of(steps)
 
 
-@given(SIZES)
-def test_windows_are_bounded_and_have_their_margins(sizes):
-    steps, margin, stride = sizes
-    most = 2 * margin + stride
-    found = list(windows(steps, most, margin))
-    for window in found:
+@given(CASES)
+def test_windows_are_bounded_and_have_their_margins(case):
+    steps, margin, room = case
+    most = 2 * margin + room
+    for window in all_windows(steps, most, margin):
         assert window.first >= 0 and window.first + window.steps <= steps
         assert 1 <= window.steps <= most
         before, after = window.skip // 512, window.steps - -(-(window.skip + window.keep) // 512)
-        assert before >= min(margin, window.first + before)
-        assert window.first + window.steps == steps or after >= margin
-    assert len(found) == (1 if steps <= most else -(-steps // stride))
+        assert before == margin or window.first == 0
+        assert after == margin or window.first + window.steps == steps
+
+
+@given(CASES, st.lists(st.integers(1, 40), max_size=50))
+def test_a_growing_clip_has_the_windows_of_the_finished_one(case, growth):
+    steps, margin, room = case
+    growing, found, there = Windows(margin, 2 * margin + room), [], 0
+    for more in growth:
+        there = min(there + more, steps)
+        found += growing.take(there, ended=False)
+        assert all(window.first + window.steps <= there for window in found)
+    found += growing.take(steps, ended=True)
+    assert found == all_windows(steps, 2 * margin + room, margin)
+
+
+def test_the_first_sound_comes_six_steps_after_the_margin_is_filled():
+    windows = Windows(margin=27, most=512)
+    assert not list(windows.take(27 + STRIDES[0] - 1, ended=False))
+    (first,) = windows.take(27 + STRIDES[0], ended=False)
+    assert (first.first, first.steps, first.skip, first.keep) == (0, 33, 0, 512 * 6)
+
+
+@pytest.mark.parametrize("steps", [100, 1000, 3000])
+def test_the_work_is_linear_in_the_length(steps):
+    decoded = sum(window.steps for window in all_windows(steps, 512, 52))
+    assert decoded < 1.4 * steps + 300
 
 
 def test_margins_that_leave_no_room_are_refused():
     with pytest.raises(ValueError, match="a window of 20 steps has no room between margins of 10"):
-        list(windows(100, 20, 10))
+        Windows(10, 20)
 
 
 def test_receptive_fields_of_the_published_and_the_demo_sizes(demo):
@@ -64,19 +91,17 @@ def test_joined_windows_are_the_whole_clip(engine, demo, graph):
     name = session.get_inputs()[0].name
 
     def decode(first, steps):
-        return session.run(["wav"], {name: np.ascontiguousarray(np.take(clip, np.arange(first, first + steps), axis))})[
-            0
-        ][0]
+        part = np.ascontiguousarray(np.take(clip, np.arange(first, first + steps), axis))
+        return session.run(["wav"], {name: part})[0][0]
+
+    def joined(margin):
+        parts = [
+            decode(window.first, window.steps)[window.skip : window.skip + window.keep]
+            for window in all_windows(CLIP, 2 * margin + 11, margin)
+        ]
+        assert len(parts) > 5
+        return np.concatenate(parts)
 
     whole = decode(0, CLIP)
-    parts = [
-        decode(window.first, window.steps)[window.skip : window.skip + window.keep]
-        for window in windows(CLIP, 2 * margin + 11, margin)
-    ]
-    assert len(parts) > 5
-    assert snr(whole, np.concatenate(parts)) > 100
-    short = [
-        decode(window.first, window.steps)[window.skip : window.skip + window.keep]
-        for window in windows(CLIP, 2 * (margin // 3) + 11, margin // 3)
-    ]
-    assert snr(whole, np.concatenate(short)) < 100, "a third of the margin would do as well"
+    assert snr(whole, joined(margin)) > 100
+    assert snr(whole, joined(margin // 3)) < 100, "a third of the margin would do as well"

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from trt_tts.audio import Samples
 from trt_tts.model_config import GptConfig
+from trt_tts.windows import Window
 
 F32: TypeAlias = npt.NDArray[np.float32]
 I32: TypeAlias = npt.NDArray[np.int32]
@@ -85,9 +86,9 @@ class Runner(Protocol):
     def move(self, source: int, target: int) -> None:
         """Move a sequence to another row."""
 
-    def hidden(self, row: int, steps: int) -> Any:
-        """The states that predicted the first `steps` codes of the sequence in `row`, as the backend's `decode` takes
-        them. Valid until the next call on the runner."""
+    def hidden(self, row: int, first: int, steps: int) -> Any:
+        """The states that predicted `steps` codes of the sequence in `row`, from its step `first` on, as the backend
+        decodes them. Valid until the next call on the runner."""
 
 
 class TextHead(Protocol):
@@ -120,11 +121,18 @@ class Backend(Protocol):
     def text_head(self) -> TextHead:
         """Loaded at the first call."""
 
-    def decode_hidden(self, hidden: Any) -> Samples:
-        """float32 [256 * (2T - 1)] from T steps' hidden states."""
+    @property
+    def window_steps(self) -> int:
+        """Most steps of a window."""
 
-    def decode_codes(self, codes: I32) -> Samples:
-        """The same from int32 [T, 4], with a graph that is loaded at the first call."""
+    def margin(self, use_decoder: bool) -> int:
+        """Steps to each side that the sound of hidden states, or else of codes, depends on."""
+
+    def decode_hidden(self, hidden: Any, window: Window) -> Samples:
+        """What is kept of a window's sound, float32 [window.keep], from its steps' hidden states."""
+
+    def decode_codes(self, codes: I32, window: Window) -> Samples:
+        """The same from its codes, int32 [window.steps, 4], with a graph that is loaded at the first call."""
 
     def warm_up(self) -> None:
         """Do now what would otherwise be done at a first use."""

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import logging
 import secrets
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-
-from trt_tts.audio import Audio, Samples
+from trt_tts.audio import Audio
 from trt_tts.backend import Backend, MemoryPart
 from trt_tts.cpu.threads import usable_threads
-from trt_tts.errors import GenerationError, TrtTtsError, UsageError
+from trt_tts.errors import GenerationError, UsageError
 from trt_tts.frontend import Frontend
-from trt_tts.generation import Generated, generate
 from trt_tts.loading import open_backend, read_set
 from trt_tts.manifest import Limits, Manifest
 from trt_tts.model_config import MAX_CANDIDATES
 from trt_tts.options import SynthesisOptions, require_whole
 from trt_tts.progress import Progress
 from trt_tts.refine import refine_text
-from trt_tts.speech import Job, Speech
+from trt_tts.speaking import Speaker
+from trt_tts.speech import Job
 from trt_tts.text.clean import CleanText
 from trt_tts.text.prompt import TRAINED_SPEED, refine_prompt
 from trt_tts.voice import Voice
@@ -55,13 +51,12 @@ class EngineInfo:
 
 
 class Engine:
-    """A loaded engine set. Thread-safe: calls from several threads take turns and do not influence each other."""
+    """A loaded engine set. Thread-safe: calls from several threads share the batch and do not influence each other."""
 
     def __init__(self, path: Path, manifest: Manifest, backend: Backend, threads: int) -> None:
         """Use `Engine.load`."""
         self._path, self._manifest, self._backend, self._threads = path, manifest, backend, threads
-        self._lock = threading.Lock()
-        self._closed = False
+        self._speaker = Speaker(backend, manifest.limits.max_batch)
         capacity = manifest.limits.capacity
         self._frontend = Frontend(path, manifest.config.gpt, capacity, manifest.prompt, manifest.alphabet)
 
@@ -109,7 +104,7 @@ class Engine:
     @property
     def info(self) -> EngineInfo:
         """Backend and why, precision, memory, limits."""
-        self._require_open()
+        self._speaker.require_open()
         manifest, backend = self._manifest, self._backend
         table = MemoryPart("text embedding", int(self._frontend.text_embedding.nbytes), "host")
         return EngineInfo(
@@ -167,24 +162,40 @@ class Engine:
         """
         if isinstance(texts, str) or not isinstance(texts, Sequence):
             raise UsageError("synthesize_batch takes a list of texts; use synthesize for one")
-        if options is not None and not isinstance(options, SynthesisOptions):
-            raise UsageError(f"options is a {type(options).__name__}; expected SynthesisOptions, or options by name")
-        options = (options or SynthesisOptions()).override(**overrides)
-        with self._lock, self._running():
-            speeches = [Speech(self._prepare(text, options)) for text in texts]
-            self._generate(speeches, options, progress)
-            finished: list[Audio | None] = []
-            failure: GenerationError | None = None
-            for speech in speeches:
-                try:
-                    finished.append(speech.audio())
-                except GenerationError as error:
-                    finished.append(None)
-                    failure = failure or error
+        options = self._options(options, overrides)
+        speeches = self._speaker.speak([self._prepare(text, options) for text in texts], options, progress)
+        finished: list[Audio | None] = []
+        failure: GenerationError | None = None
+        for speech in speeches:
+            try:
+                finished.append(speech.audio())
+            except GenerationError as error:
+                finished.append(None)
+                failure = failure or error
         if failure is not None:
             failure.finished = finished
             raise failure
         return [audio for audio in finished if audio is not None]
+
+    def stream(self, text: str, options: SynthesisOptions | None = None, **overrides: Any) -> Iterator[Audio]:
+        """Speak a text piece by piece, each as soon as its sound is settled.
+
+        The joined samples are those of `synthesize`, bit for bit. Calls and streams of several threads share the
+        batch. Closing the iterator, or leaving the loop over it, frees its rows.
+
+        Args:
+            text: what to say.
+            options: how; None takes the defaults.
+            overrides: single options by name, for example `seed=7`.
+
+        Returns:
+            Chunks: `text` is the segment that is spoken, `steps` and `warnings` are the chunk's own.
+
+        Raises:
+            as `synthesize`; what is wrong with text or options already before the first chunk.
+        """
+        chosen = self._options(options, overrides)
+        return self._speaker.stream(self._prepare(text, chosen), chosen)
 
     def warm_up(self) -> Audio:
         """Do what a first call would do, so that it is as fast as the next; returns what was spoken.
@@ -192,7 +203,7 @@ class Engine:
         On a GPU this captures the CUDA graphs of the decode step. No later call allocates memory, but for the first
         with `refine` or without `use_decoder`.
         """
-        with self._lock, self._running():
+        with self._speaker.alone():
             self._backend.warm_up()
         return self.synthesize("a", voice=self._frontend.any_voice(), max_steps=8, min_steps=8, seed=0)
 
@@ -206,12 +217,7 @@ class Engine:
 
     def close(self) -> None:
         """Release the graphs and buffers; later calls raise. Closing again does nothing."""
-        with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-            self._backend.close()
-            del self._frontend
+        self._speaker.close()
 
     def __enter__(self) -> Self:
         return self
@@ -221,21 +227,18 @@ class Engine:
     ) -> None:
         self.close()
 
-    @contextmanager
-    def _running(self) -> Iterator[None]:
-        self._require_open()
-        with self._backend.activated():
-            yield
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise TrtTtsError("this engine is closed; load it again with Engine.load")
+    def _options(self, options: SynthesisOptions | None, overrides: dict[str, Any]) -> SynthesisOptions:
+        if options is not None and not isinstance(options, SynthesisOptions):
+            raise UsageError(f"options is a {type(options).__name__}; expected SynthesisOptions, or options by name")
+        return (options or SynthesisOptions()).override(**overrides)
 
     def _prepare(self, text: str, options: SynthesisOptions) -> Job:
+        self._speaker.require_open()
         seed = secrets.randbits(32) if options.seed is None else options.seed
         paragraphs = self._frontend.paragraphs(text, options.normalize)
         if options.refine:
-            paragraphs = [self._refine(clean, options, seed) for clean in paragraphs]
+            with self._speaker.alone():
+                paragraphs = [self._refine(clean, options, seed) for clean in paragraphs]
         segments = self._frontend.segments([clean.text for clean in paragraphs])
         requests = tuple(
             self._frontend.request(segment.text, options, seed, index) for index, segment in enumerate(segments)
@@ -243,16 +246,6 @@ class Engine:
         warnings = dict.fromkeys(item for clean in paragraphs for item in clean.warnings)
         whole = "\n\n".join(clean.text for clean in paragraphs)
         return Job(whole, (*warnings, *self._option_warnings(options)), seed, segments, requests)
-
-    def _generate(self, speeches: list[Speech], options: SynthesisOptions, progress: Progress) -> None:
-        places = [(speech, i) for speech in speeches for i in range(len(speech.job.segments))]
-        requests = [speech.job.requests[i] for speech, i in places]
-        results = generate(self._backend.runner, requests, self._manifest.limits.max_batch)
-        for done, (place, result) in enumerate(results, 1):
-            speech, index = places[place]
-            # At once, so that only sound is kept of a long text.
-            speech.add(index, result, np.zeros(0, np.float32) if result.failed else self._decode(result, options))
-            progress(f"speaking {done}/{len(places)}")
 
     def _refine(self, clean: CleanText, options: SynthesisOptions, seed: int) -> CleanText:
         """The text as the model rewrites it, segment by segment."""
@@ -276,8 +269,3 @@ class Engine:
         if self._manifest.prompt is not None and options.speed != TRAINED_SPEED:
             warnings.append(f"this voice knows speed {TRAINED_SPEED} only; speed {options.speed} was ignored")
         return warnings
-
-    def _decode(self, result: Generated, options: SynthesisOptions) -> Samples:
-        if options.use_decoder:
-            return self._backend.decode_hidden(result.hidden)
-        return self._backend.decode_codes(result.codes)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from trt_tts.backend import F32, I32, Drawn, Flags, Runner
+from trt_tts.errors import TrtTtsError
 from trt_tts.model_config import MAX_CANDIDATES
 from trt_tts.options import SMALLEST_TEMPERATURE
 from trt_tts.random_numbers import gumbel_noise
@@ -47,30 +49,24 @@ class Request:
     min_steps: int
 
 
-@dataclass(frozen=True, eq=False)
-class Generated:
-    """What one request became."""
-
-    codes: I32
-    """int32 [T, 4]."""
-    hidden: Any
-    """The states that predicted them: float32 [T, E] on the CPU. On a GPU a place in its memory, valid until the next
-    result is asked for."""
-    truncated: bool
-    """The step limit ended it."""
-    failed: bool
-    """The model's numbers were not finite from step T on."""
-
-
 @dataclass(eq=False)
-class _Row:
-    index: int
+class Generation:
+    """One request on its way through the loop."""
+
     request: Request
-    drawn: int = 0
-    """Steps that were started."""
+    on_end: Callable[[], None]
+    """Called when it has ended or failed, while its hidden states are still there."""
     codes: list[I32] = field(default_factory=list)
-    """Of the steps that were read."""
+    """int32 [4] of every step that was read."""
+    started: int = 0
+    """Steps that were started."""
     ended: bool = False
+    truncated: bool = False
+    """The step limit ended it."""
+    failed: bool = False
+    """The model's numbers were not finite from the last step on."""
+    error: TrtTtsError | None = None
+    """What ended the whole loop, and this generation with it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,79 +74,160 @@ class _Flight:
     """A call whose codes were not read yet, and the rows in it."""
 
     drawn: Drawn
-    rows: tuple[_Row, ...]
+    rows: tuple[Generation, ...]
 
 
-def generate(runner: Runner, requests: Sequence[Request], rows: int) -> Iterator[tuple[int, Generated]]:
-    """Generate all requests, `rows` at a time; yields (index, result) as each ends.
+class DecodeLoop:
+    """Generations take rows, step together, and leave when they end.
 
     A row that ends gives its place to the next request at once. No row depends on its mates: each has its own
     position, noise and penalty window. `runner.lag` calls are started before the codes of the first are read, so a
     row may take a step more than it needs; nobody looks at that.
     """
-    runner.reset()
-    waiting = deque(enumerate(requests))
-    active: list[_Row] = []
-    flying: deque[_Flight] = deque()
-    while waiting or active:
-        while waiting and len(active) < rows:
-            active.append(_Row(*waiting.popleft()))
-            flying.append(_prefill(runner, active))
-            yield from _land(runner, active, flying, runner.lag)
-        if any(row.drawn == row.request.max_steps for row in active):
-            yield from _land(runner, active, flying, 0)
-        elif active:
-            for place, row in enumerate(active):
-                _draw(runner, row, place)
-            flying.append(_Flight(runner.step(len(active)), tuple(active)))
-            yield from _land(runner, active, flying, runner.lag)
+
+    def __init__(self, runner: Runner, rows: int) -> None:
+        """Run at most `rows` generations at a time."""
+        self.runner, self._rows = runner, rows
+        self._waiting: deque[Generation] = deque()
+        self._active: list[Generation] = []
+        self._flying: deque[_Flight] = deque()
+
+    @property
+    def busy(self) -> bool:
+        """Whether `advance` has anything to do."""
+        return bool(self._waiting or self._active)
+
+    def submit(self, request: Request, on_end: Callable[[], None] = lambda: None) -> Generation:
+        """Queue a request."""
+        generation = Generation(request, on_end)
+        self._waiting.append(generation)
+        return generation
+
+    def cancel(self, generation: Generation) -> None:
+        """Take it out, wherever it is; `on_end` is not called."""
+        if generation in self._waiting:
+            self._waiting.remove(generation)
+        elif generation in self._active:
+            self._leave(generation)
+        generation.ended = True
+
+    def hidden(self, generation: Generation, first: int, steps: int) -> Any:
+        """The states of `steps` of its steps from `first` on, as `Runner.hidden` gives them; it must not have left."""
+        return self.runner.hidden(self._active.index(generation), first, steps)
+
+    def advance(self) -> None:
+        """Let waiting requests in, take one step, read codes.
+
+        Raises:
+            whatever the runner or an `on_end` raises; all generations have ended with that `error` then.
+        """
+        try:
+            if not self._active:
+                self._flying.clear()
+                self.runner.reset()
+            while self._waiting and len(self._active) < self._rows:
+                self._active.append(self._waiting.popleft())
+                self._flying.append(self._prefill())
+                self._land(self.runner.lag)
+            if any(row.started == row.request.max_steps for row in self._active):
+                self._land(0)
+            elif self._active:
+                for place, row in enumerate(self._active):
+                    self._draw(row, place)
+                self._flying.append(_Flight(self.runner.step(len(self._active)), tuple(self._active)))
+                self._land(self.runner.lag)
+        except BaseException as error:
+            self._abandon(error)
+            raise
+
+    def _prefill(self) -> _Flight:
+        """Start the last row."""
+        place, row = len(self._active) - 1, self._active[-1]
+        request = row.request
+        self.runner.sampling[place] = request.sampling.row()
+        self._draw(row, place)
+        drawn = self.runner.prefill(place, place, request.embedded, request.codes, request.is_code)
+        return _Flight(drawn, (row,))
+
+    def _draw(self, row: Generation, place: int) -> None:
+        """Set the row's noise, and whether it may end, for the step it is about to take."""
+        request, step, runner = row.request, row.started, self.runner
+        if request.sampling.temperature <= SMALLEST_TEMPERATURE:
+            runner.noise[place] = 0
+        else:
+            shape = runner.noise.shape[1:]
+            noise = gumbel_noise(request.seed, request.segment, step, shape[0] * shape[1])
+            runner.noise[place] = noise.reshape(shape)
+        # An end at the first step would leave nothing to hear.
+        runner.allow_end[place] = step >= max(request.min_steps, 1)
+        row.started += 1
+
+    def _land(self, most: int) -> None:
+        """Read the oldest calls until `most` are left."""
+        while len(self._flying) > most:
+            flight = self._flying.popleft()
+            # The last place first: rows that end together are not moved into each other's places.
+            for row, drawn in reversed(list(zip(flight.rows, flight.drawn.codes(), strict=True))):
+                if not row.ended:
+                    self._settle(row, drawn)
+
+    def _settle(self, row: Generation, drawn: I32) -> None:
+        """Take the codes a row has drawn; when that ends it, free its place."""
+        row.failed = bool((drawn < 0).any())
+        if not row.failed and not (drawn == self.runner.sizes.end_code).any():
+            row.codes.append(drawn)
+            row.truncated = len(row.codes) == row.request.max_steps
+            if not row.truncated:
+                return
+        row.ended = True
+        row.on_end()
+        self._leave(row)
+
+    def _leave(self, row: Generation) -> None:
+        place, last = self._active.index(row), len(self._active) - 1
+        if place != last:
+            self.runner.move(last, place)
+            self._active[place] = self._active[last]
+        self._active.pop()
+
+    def _abandon(self, error: BaseException) -> None:
+        known = error if isinstance(error, TrtTtsError) else TrtTtsError(f"the engine was interrupted: {error!r}")
+        for generation in (*self._active, *self._waiting):
+            generation.ended, generation.error = True, generation.error or known
+        self._active.clear()
+        self._waiting.clear()
+        self._flying.clear()
 
 
-def _prefill(runner: Runner, active: list[_Row]) -> _Flight:
-    """Start the last row."""
-    place, row = len(active) - 1, active[-1]
-    request = row.request
-    runner.sampling[place] = request.sampling.row()
-    _draw(runner, row, place)
-    return _Flight(runner.prefill(place, place, request.embedded, request.codes, request.is_code), (row,))
+@dataclass(frozen=True, eq=False)
+class Generated:
+    """What one request became."""
+
+    codes: I32
+    """int32 [T, 4]."""
+    hidden: Any
+    """The states that predicted them: float32 [T, E] on the CPU, meaningless afterwards on a GPU."""
+    truncated: bool
+    """The step limit ended it."""
+    failed: bool
+    """The model's numbers were not finite from step T on."""
 
 
-def _draw(runner: Runner, row: _Row, place: int) -> None:
-    """Set the row's noise, and whether it may end, for the step it is about to take."""
-    request, step = row.request, row.drawn
-    if request.sampling.temperature <= SMALLEST_TEMPERATURE:
-        runner.noise[place] = 0
-    else:
-        shape = runner.noise.shape[1:]
-        runner.noise[place] = gumbel_noise(request.seed, request.segment, step, shape[0] * shape[1]).reshape(shape)
-    # An end at the first step would leave nothing to hear.
-    runner.allow_end[place] = step >= max(request.min_steps, 1)
-    row.drawn += 1
+def generate(runner: Runner, requests: Sequence[Request], rows: int) -> Iterator[tuple[int, Generated]]:
+    """Generate all requests, `rows` at a time; yields (index, result) as each ends."""
+    loop = DecodeLoop(runner, rows)
+    results: deque[tuple[int, Generated]] = deque()
+    generations: list[Generation] = []
 
+    def collect(index: int) -> None:
+        item = generations[index]
+        codes = np.array(item.codes, np.int32).reshape(-1, runner.sizes.num_vq)
+        hidden = loop.hidden(item, 0, len(codes))
+        results.append((index, Generated(codes, hidden, item.truncated, item.failed)))
 
-def _land(runner: Runner, active: list[_Row], flying: deque[_Flight], most: int) -> Iterator[tuple[int, Generated]]:
-    """Read the oldest calls until `most` are left; yield the rows that end."""
-    while len(flying) > most:
-        flight = flying.popleft()
-        # The last place first: rows that end together are not moved into each other's places.
-        for row, drawn in reversed(list(zip(flight.rows, flight.drawn.codes(), strict=True))):
-            if not row.ended:
-                yield from _settle(runner, active, row, drawn)
-
-
-def _settle(runner: Runner, active: list[_Row], row: _Row, drawn: I32) -> Iterator[tuple[int, Generated]]:
-    """Take the codes a row has drawn; when that ends it, yield its result and free its place."""
-    failed, ended = bool((drawn < 0).any()), bool((drawn == runner.sizes.end_code).any())
-    if not (failed or ended):
-        row.codes.append(drawn)
-        if len(row.codes) < row.request.max_steps:
-            return
-    row.ended = True
-    place, last = active.index(row), len(active) - 1
-    codes = np.array(row.codes, np.int32).reshape(-1, runner.sizes.num_vq)
-    hidden = runner.hidden(place, len(codes))
-    yield row.index, Generated(codes, hidden, truncated=not (failed or ended), failed=failed)
-    if place != last:
-        runner.move(last, place)
-        active[place] = active[last]
-    active.pop()
+    for index, request in enumerate(requests):
+        generations.append(loop.submit(request, partial(collect, index)))
+    while loop.busy:
+        loop.advance()
+        while results:
+            yield results.popleft()

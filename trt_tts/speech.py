@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from trt_tts.audio import Audio, Samples
+from trt_tts.audio import Audio
+from trt_tts.clip import Clip
 from trt_tts.errors import GenerationError
-from trt_tts.generation import Generated, Request
-from trt_tts.model_config import SAMPLE_RATE, STEPS_PER_SECOND
+from trt_tts.generation import Request
+from trt_tts.model_config import CODE_HOP, SAMPLE_RATE, STEPS_PER_SECOND
 from trt_tts.text.segments import Segment
 
 FEWEST_STEPS = 6
@@ -32,48 +34,63 @@ class Job:
 
 
 class Speech:
-    """Takes the segments of a job in any order."""
+    """The clips of a job's segments, joined."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self._samples: list[Samples | None] = [None] * len(job.segments)
-        self._warnings: list[tuple[str, ...]] = [()] * len(job.segments)
-        self._steps = 0
-        self._truncated = False
-        self._error: GenerationError | None = None
+    def __init__(self, job: Job, clips: Sequence[Clip]) -> None:
+        self.job, self.clips = job, clips
 
-    def add(self, index: int, result: Generated, samples: Samples) -> None:
-        """Take in what the `index`-th segment became; of a failed one no samples are kept."""
-        text, steps = self.job.segments[index].text, len(result.codes)
-        self._steps += steps
-        if result.failed:
-            self._error = self._error or GenerationError(
-                f"the model's numbers stopped being finite at step {steps} of {text[:_SHOWN]!r}, seed "
-                f"{self.job.seed}. Try another seed; if it happens again, build the engine set anew"
-            )
-            return
-        self._truncated = self._truncated or result.truncated
-        self._samples[index] = samples
-        self._warnings[index] = tuple(self._located(text, item) for item in _warnings(text, steps, result.truncated))
+    @property
+    def ended(self) -> int:
+        """How many segments have ended."""
+        return sum(clip.ended for clip in self.clips)
 
     def audio(self) -> Audio:
-        """The whole text, with its pauses.
+        """The whole text, with its pauses, once all clips have ended.
 
         Raises:
-            GenerationError: a segment failed.
+            TrtTtsError: what ended the loop before.
+            GenerationError: a segment's numbers were not finite.
         """
-        if self._error is not None:
-            raise self._error
-        parts: list[Samples] = []
-        for segment, samples in zip(self.job.segments, self._samples, strict=True):
-            if samples is not None:
-                parts += [samples, np.zeros(round(segment.pause * SAMPLE_RATE), np.float32)]
-        job = self.job
-        warnings = (*job.warnings, *(item for items in self._warnings for item in items))
-        return Audio(np.concatenate(parts), job.seed, self._steps, self._truncated, job.text, warnings)
+        for index in range(len(self.clips)):
+            self._require_good(index)
+        chunks = [self.chunk(index) for index in range(len(self.clips))]
+        return Audio(
+            samples=np.concatenate([chunk.samples for chunk in chunks]),
+            seed=self.job.seed,
+            steps=sum(len(clip.generation.codes) for clip in self.clips),
+            truncated=any(chunk.truncated for chunk in chunks),
+            text=self.job.text,
+            warnings=tuple(item for chunk in chunks for item in chunk.warnings),
+        )
 
-    def _located(self, text: str, warning: str) -> str:
-        return warning if len(self.job.segments) == 1 else f"{text[:_SHOWN]!r}: {warning}"
+    def chunk(self, index: int) -> Audio:
+        """What was decoded of a segment since the last call; with its pause once it has ended. Errors as `audio`."""
+        self._require_good(index)
+        clip, segment, job = self.clips[index], self.job.segments[index], self.job
+        warnings = list(job.warnings) if index == 0 and not clip.taken else []
+        samples = np.concatenate([np.zeros(0, np.float32), *clip.take()])
+        steps = -(-len(samples) // CODE_HOP)
+        if clip.ended:
+            samples = np.concatenate([samples, np.zeros(round(segment.pause * SAMPLE_RATE), np.float32)])
+            warnings += self._warnings(index)
+        truncated = clip.ended and clip.generation.truncated
+        return Audio(samples, job.seed, steps, truncated, segment.text, tuple(warnings))
+
+    def _require_good(self, index: int) -> None:
+        generation = self.clips[index].generation
+        if generation.error is not None:
+            raise generation.error
+        if generation.failed:
+            raise GenerationError(
+                f"the model's numbers stopped being finite at step {len(generation.codes)} of "
+                f"{self.job.segments[index].text[:_SHOWN]!r}, seed {self.job.seed}. Try another seed; if it happens "
+                f"again, build the engine set anew"
+            )
+
+    def _warnings(self, index: int) -> list[str]:
+        text, generation = self.job.segments[index].text, self.clips[index].generation
+        found = _warnings(text, len(generation.codes), generation.truncated)
+        return found if len(self.clips) == 1 else [f"{text[:_SHOWN]!r}: {item}" for item in found]
 
 
 def _warnings(text: str, steps: int, truncated: bool) -> list[str]:

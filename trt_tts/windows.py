@@ -1,7 +1,8 @@
 """Cuts a clip into windows for the codec, so that their sound joins without a seam.
 
 A convolution stack looks at a fixed number of steps to both sides of what it makes. A window that has these around the
-steps it is decoded for gives the samples that the whole clip would give.
+steps it is decoded for gives the samples that the whole clip would give. The first windows are short, for an early
+sound; what is decoded while a clip grows is what would be decoded of the finished clip.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 
 from trt_tts.model_config import CODE_HOP, HOP_LENGTH, ConvStackConfig, VocosConfig
 
+STRIDES = (6, 24, 96, 384)
+"""Steps that the first windows are decoded for, as far as a window's length allows; the last goes on."""
 _KERNEL_SIDE = 3
 """Frames to each side that a ConvNeXt block's kernel of 7 reads, times the dilation."""
 _DILATION = 2
@@ -40,21 +43,32 @@ def receptive_steps(stack: ConvStackConfig, vocos: VocosConfig) -> int:
     return math.ceil((decoder + backbone + overlap) / 2)
 
 
-def windows(steps: int, most: int, margin: int) -> Iterator[Window]:
-    """The windows of a clip of `steps` steps: at most `most` steps each, `margin` (1 or more) of them on each side for
-    show only.
+class Windows:
+    """The windows of one clip, each as soon as all its steps are there."""
 
-    Raises:
-        ValueError: `most` leaves no step between the margins.
-    """
-    if steps <= most:
-        yield Window(0, steps, 0, CODE_HOP * steps - HOP_LENGTH)
-        return
-    stride = most - 2 * margin
-    if stride < 1:
-        raise ValueError(f"a window of {most} steps has no room between margins of {margin}")
-    for start in range(0, steps, stride):
-        end = min(start + stride, steps)
-        first, last = max(0, start - margin), min(steps, end + margin)
-        stop = CODE_HOP * end if end < steps else CODE_HOP * steps - HOP_LENGTH
-        yield Window(first, last - first, CODE_HOP * (start - first), stop - CODE_HOP * start)
+    def __init__(self, margin: int, most: int) -> None:
+        """Windows of at most `most` steps, `margin` (1 or more) of them on each side for show only.
+
+        Raises:
+            ValueError: `most` leaves no step between the margins.
+        """
+        if most <= 2 * margin:
+            raise ValueError(f"a window of {most} steps has no room between margins of {margin}")
+        self._margin, self._most = margin, most
+        self._start = self._count = 0
+
+    def take(self, steps: int, ended: bool) -> Iterator[Window]:
+        """The next windows of a clip that has `steps` steps by now, or for good where it has `ended`."""
+        while self._start < steps:
+            stride = min(STRIDES[min(self._count, len(STRIDES) - 1)], self._most - 2 * self._margin)
+            end = self._start + stride
+            if not ended and steps < end + self._margin:
+                return
+            yield self._window(min(end, steps), steps)
+            self._start, self._count = min(end, steps), self._count + 1
+
+    def _window(self, end: int, steps: int) -> Window:
+        first, last = max(0, self._start - self._margin), min(steps, end + self._margin)
+        # The transform has half a step less at the very end.
+        stop = CODE_HOP * end - (HOP_LENGTH if end == steps else 0)
+        return Window(first, last - first, CODE_HOP * (self._start - first), stop - CODE_HOP * self._start)

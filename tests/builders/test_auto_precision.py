@@ -51,7 +51,7 @@ def fake_builds(tiny_set, monkeypatch):
 
 def run(target, times):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auto_precision, "time_set", lambda folder, manifest, flavour: times[manifest.precision])
+        patch.setattr(auto_precision, "time_set", lambda folder, manifest, flavour, device: times[manifest.precision])
         return build_fastest(None, target, BUILD, False, lambda stage: None)
 
 

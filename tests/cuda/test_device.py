@@ -165,15 +165,15 @@ def test_closing_gives_the_memory_back():
 
 
 def test_the_context_is_current_inside_only():
-    assert current_context() is None
+    before = current_context()
     with closing(Device()) as device:
-        assert current_context() is None
+        assert current_context() == before
         with device.activated():
             inside = current_context()
             with device.activated():
                 assert current_context() == inside is not None
-        assert current_context() is None
-    assert current_context() is None
+        assert current_context() == before
+    assert current_context() == before
 
 
 def test_an_application_that_uses_the_gpu_keeps_its_context_and_its_memory():

@@ -63,7 +63,7 @@ def states_of(engine, states, steps):
     backend, width = engine._backend, engine._manifest.config.gpt.hidden_size
     device = backend.device
     target, pinned = device.allocate(4 * steps * width), device.allocate_pinned(4 * steps * width)
-    backend.runner.states.gather(states, 0, steps, target)
+    backend.runner.states.gather(states, target)
     device.driver.copy_down(pinned, target, device.stream)
     device.synchronize()
     found = pinned.array.view(np.float32).reshape(steps, width).copy()

@@ -95,23 +95,37 @@ def test_the_codec_that_reads_codes_and_the_refine_pass_work_too(cpu, gpu):
 
 @pytest.mark.parametrize("decoder", [True, False])
 def test_windows_of_the_codec_join_without_a_seam(gpu, decoder, monkeypatch):
-    """Windows far shorter than the clip, against one for all of it."""
+    """Many short windows against one for all of the clip."""
     options = {"seed": 5, "min_steps": 150, "max_steps": 150, "use_decoder": decoder}
-    whole = gpu.synthesize("two words", **options)
-    from trt_tts.gpu import codec
-    from trt_tts.windows import windows
-
-    used = []
-
-    def short(steps, most, margin):
-        used.extend(windows(steps, 2 * margin + 13, margin))
-        return used
-
-    monkeypatch.setattr(codec, "windows", short)
     joined = gpu.synthesize("two words", **options)
-    assert len(used) > 3
+    monkeypatch.setattr("trt_tts.windows.STRIDES", (150,))
+    whole = gpu.synthesize("two words", **options)
     assert joined.samples.shape == whole.samples.shape
     assert snr(whole.samples, joined.samples) > 100
+    monkeypatch.setattr("trt_tts.windows.STRIDES", (13,))
+    joined = gpu.synthesize("two words", **options)
+    assert snr(whole.samples, joined.samples) > 100
+
+
+def test_a_stream_gives_what_synthesize_gives_bit_for_bit(cpu, gpu):
+    options, text = {"seed": 6, "min_steps": 100, "max_steps": 100}, "two words. and three more"
+    whole, chunks = gpu.synthesize(text, **options), list(gpu.stream(text, **options))
+    assert len(chunks) == 4
+    assert np.array_equal(np.concatenate([chunk.samples for chunk in chunks]), whole.samples)
+    assert snr(cpu.synthesize(text, **options).samples, whole.samples) > LEAST_SNR
+
+
+def test_streams_share_the_batch_and_one_that_is_closed_harms_no_other(gpu):
+    options = {"min_steps": 80, "max_steps": 80}
+    wanted = gpu.synthesize("two words", seed=1, **options).samples
+    kept, closed = (gpu.stream("two words", seed=seed, **options) for seed in (1, 2))
+    found = [next(kept)]
+    next(closed)
+    between = gpu.synthesize("one", seed=3, max_steps=7)
+    closed.close()
+    found += kept
+    assert np.array_equal(np.concatenate([chunk.samples for chunk in found]), wanted)
+    assert np.array_equal(gpu.synthesize("one", seed=3, max_steps=7).samples, between.samples)
 
 
 def test_threads_get_what_they_would_get_alone(gpu):

@@ -56,12 +56,12 @@ def test_a_sequence_finds_its_states_again_across_the_end_of_the_ring(device):
     target = send(device, np.zeros((8, 64), np.float32))
     wanted = np.stack([step[1] for step in history])
     for first, skip, steps in ((8, 0, 10), (9, 1, 8), (12, 3, 1), (16, 0, 2)):
-        states.gather(States(1, first, steps + skip), skip, min(steps, 8), target)
+        states.gather(States(1, first + skip, min(steps, 8)), target)
         begin = first + skip - 1
         found = fetch(device, target, np.zeros((min(steps, 8), 64), np.float32))
         assert np.array_equal(found, wanted[begin : begin + min(steps, 8)])
     states.move(1, 0)
-    states.gather(States(0, 10, 8), 0, 8, target)
+    states.gather(States(0, 10, 8), target)
     assert np.array_equal(fetch(device, target, np.zeros((8, 64), np.float32)), wanted[9:17])
 
 
@@ -73,5 +73,5 @@ def test_a_step_of_one_row_leaves_the_others_alone(device):
     states.advance(send(device, single), 1)
     target = send(device, np.zeros((1, 64), np.float32))
     for row, value in ((0, 2), (1, 1)):
-        states.gather(States(row, 11, 1), 0, 1, target)
+        states.gather(States(row, 11, 1), target)
         assert (fetch(device, target, single) == value).all()

@@ -14,6 +14,7 @@ from trt_tts.cpu.gpt import GptRunner
 from trt_tts.cpu.session import open_session
 from trt_tts.cpu.text_head import CpuTextHead
 from trt_tts.manifest import Manifest
+from trt_tts.windows import Window, receptive_steps
 
 
 class CpuBackend:
@@ -44,15 +45,26 @@ class CpuBackend:
         """As `Backend.text_head`."""
         return CpuTextHead(self._session("text_head"), self.runner)
 
-    def decode_hidden(self, hidden: F32) -> Samples:
-        """As `Backend.decode_hidden`, from float32 [T, E]."""
-        samples: Samples = self._session("codec").run(["wav"], {"hidden": hidden[None]})[0][0]
-        return samples
+    @property
+    def window_steps(self) -> int:
+        """As `Backend.window_steps`."""
+        return self._manifest.limits.codec_steps
 
-    def decode_codes(self, codes: I32) -> Samples:
+    def margin(self, use_decoder: bool) -> int:
+        """As `Backend.margin`."""
+        config = self._manifest.config
+        return receptive_steps(config.decoder if use_decoder else config.dvae.decoder, config.vocos)
+
+    def decode_hidden(self, hidden: F32, window: Window) -> Samples:
+        """As `Backend.decode_hidden`, from float32 [T, E]."""
+        return self._decode("codec", {"hidden": hidden[None]}, window)
+
+    def decode_codes(self, codes: I32, window: Window) -> Samples:
         """As `Backend.decode_codes`."""
-        feed = {"codes": np.ascontiguousarray(codes.T[None])}
-        samples: Samples = self._session("codec_vq").run(["wav"], feed)[0][0]
+        return self._decode("codec_vq", {"codes": np.ascontiguousarray(codes.T[None])}, window)
+
+    def _decode(self, graph: str, feed: dict[str, Any], window: Window) -> Samples:
+        samples: Samples = self._session(graph).run(["wav"], feed)[0][0, window.skip : window.skip + window.keep]
         return samples
 
     def warm_up(self) -> None:

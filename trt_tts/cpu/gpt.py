@@ -102,9 +102,9 @@ class GptRunner:
             state[target] = state[source]
         self._history[target] = self._history[source]
 
-    def hidden(self, row: int, steps: int) -> F32:
+    def hidden(self, row: int, first: int, steps: int) -> F32:
         """As `Runner.hidden`: float32 [steps, E]."""
-        return np.array(self._history[row][:steps], np.float32).reshape(-1, self.sizes.hidden_size)
+        return np.array(self._history[row][first : first + steps], np.float32).reshape(-1, self.sizes.hidden_size)
 
     def _drawn(self, row: int, count: int) -> _Drawn:
         for place in range(row, row + count):

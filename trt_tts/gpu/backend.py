@@ -48,6 +48,7 @@ class GpuBackend:
         self._folder, self._manifest = folder, manifest
         self._plans: dict[str, Plan] = {}
         self._loaded: dict[str, OnDemand] = {}
+        self._codes_codec: CodesCodec | None = None
         self._lost: DeviceLostError | None = None
         self._flavour = load_flavour(manifest.target.runtime.partition(" ")[0])
         self.device = Device(device)
@@ -87,22 +88,29 @@ class GpuBackend:
         loaded = self._on_demand("text_head", text_head_blocks())
         return GpuTextHead(self.device, loaded, self.runner.last_hidden, self._manifest.config.gpt.hidden_size)
 
-    def decode_hidden(self, hidden: States) -> Samples:
+    @property
+    def window_steps(self) -> int:
+        """As `Backend.window_steps`."""
+        return self._manifest.limits.codec_steps
+
+    def margin(self, use_decoder: bool) -> int:
+        """As `Backend.margin`."""
+        config = self._manifest.config
+        return receptive_steps(config.decoder if use_decoder else config.dvae.decoder, config.vocos)
+
+    def decode_hidden(self, hidden: States, window: Window) -> Samples:
         """As `Backend.decode_hidden`."""
+        self.runner.states.gather(hidden, self._window)
+        return self._codec.run(window)
 
-        def gather(window: Window) -> None:
-            self.runner.states.gather(hidden, window.first, window.steps, self._window)
-
-        return self._codec.run(hidden.steps, gather)
-
-    def decode_codes(self, codes: I32) -> Samples:
+    def decode_codes(self, codes: I32, window: Window) -> Samples:
         """As `Backend.decode_codes`."""
-        limits, config = self._manifest.limits, self._manifest.config
-        blocks = {"codes": Block((1, config.gpt.num_vq, limits.codec_steps), "int32")}
-        loaded = self._on_demand("codec_vq", blocks)
-        margin = receptive_steps(config.dvae.decoder, config.vocos)
-        codec = Codec(self.device, loaded.context, margin, limits.codec_steps)
-        return CodesCodec(self.device, loaded, codec, self._wav, self._sound).decode(codes)
+        if self._codes_codec is None:
+            books, steps = self._manifest.config.gpt.num_vq, self.window_steps
+            loaded = self._on_demand("codec_vq", {"codes": Block((1, books, steps), "int32")})
+            codec = Codec(self.device, loaded.context)
+            self._codes_codec = CodesCodec(self.device, loaded, codec, self._wav, self._sound)
+        return self._codes_codec.decode(codes, window)
 
     def warm_up(self) -> None:
         """As `Backend.warm_up`."""
@@ -126,6 +134,7 @@ class GpuBackend:
     def _drop(self) -> None:
         """Let TensorRT's objects go while the context they live in is there."""
         self._loaded.clear()
+        self._codes_codec = None
         for name in ("runner", "_codec"):
             self.__dict__.pop(name, None)
         for plan in self._plans.values():
@@ -160,8 +169,7 @@ class GpuBackend:
         self.runner.bind(io, pinned)
         self._window = io + self.runner.io_bytes
         self._wav = self._window + offsets(sound)["wav"]
-        margin = receptive_steps(manifest.config.decoder, manifest.config.vocos)
-        self._codec = Codec(device, codec, margin, limits.codec_steps)
+        self._codec = Codec(device, codec)
         self._codec.bind("hidden", sound["hidden"].shape, 1, self._window, self._wav, self._sound)
 
     def _activation_bytes(self) -> int:

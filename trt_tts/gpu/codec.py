@@ -1,8 +1,6 @@
-"""Runs the codecs over windows, so that a long clip needs no more memory than a short one."""
+"""Runs the codecs on windows, so that a long clip needs no more memory than a short one."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
@@ -10,18 +8,17 @@ from trt_tts.audio import Samples
 from trt_tts.cuda.device import Device
 from trt_tts.cuda.driver import Pinned
 from trt_tts.gpu.plan import Context
-from trt_tts.windows import Window, windows
+from trt_tts.windows import Window
 
 _FLOAT = 4
 
 
 class Codec:
-    """Either codec: its input is filled window by window, its sound comes back through pinned memory."""
+    """Either codec."""
 
-    def __init__(self, device: Device, context: Context, margin: int, most: int) -> None:
-        """Take a context whose windows have at most `most` steps, `margin` of them on each side for show only."""
-        self.context = context
-        self._device, self._margin, self._most = device, margin, most
+    def __init__(self, device: Device, context: Context) -> None:
+        """Take a context of the codec's only profile."""
+        self.context, self._device = context, device
 
     def bind(self, name: str, shape: tuple[int, ...], axis: int, source: int, wav: int, pinned: Pinned) -> None:
         """Fix input and output.
@@ -38,18 +35,11 @@ class Codec:
         self._wav, self._pinned = wav, pinned
         self.context.bind({}, {name: source, "wav": wav})
 
-    def run(self, steps: int, fill: Callable[[Window], None]) -> Samples:
-        """float32 [256 * (2T - 1)]; `fill` queues what brings a window's input to its place."""
-        parts = []
-        for window in windows(steps, self._most, self._margin):
-            fill(window)
-            shape = (*self._shape[: self._axis], window.steps, *self._shape[self._axis + 1 :])
-            self.context.bind({self._name: shape}, {})
-            self.context.enqueue()
-            parts.append(self._fetch(window))
-        return np.concatenate(parts)
-
-    def _fetch(self, window: Window) -> Samples:
+    def run(self, window: Window) -> Samples:
+        """float32 [window.keep], from an input that is queued to be in its place."""
+        shape = (*self._shape[: self._axis], window.steps, *self._shape[self._axis + 1 :])
+        self.context.bind({self._name: shape}, {})
+        self.context.enqueue()
         target = self._pinned.part(0, window.keep * _FLOAT)
         self._device.driver.copy_down(target, self._wav + window.skip * _FLOAT, self._device.stream)
         self._device.synchronize()

@@ -164,9 +164,9 @@ class GpuGptRunner:
             state[target] = state[source]
         self._first[target] = self._first[source]
 
-    def hidden(self, row: int, steps: int) -> States:
+    def hidden(self, row: int, first: int, steps: int) -> States:
         """As `Runner.hidden`: a place in `states`."""
-        return States(row, self._first[row], steps)
+        return States(row, self._first[row] + first, steps)
 
     def read(self, slot: Slot, count: int) -> I32:
         """The codes that a call sent to its slot."""

@@ -44,9 +44,9 @@ class HiddenStates:
         """Give `row` a state in the present step: its prefill's."""
         self._device.driver.copy(self._entry(self.now, row), source, self._width, self._device.stream)
 
-    def gather(self, states: States, skip: int, steps: int, target: int) -> None:
-        """Copy `steps` states after the first `skip` to `target`, float32 [steps, E]."""
-        first, left = states.first + skip, steps
+    def gather(self, states: States, target: int) -> None:
+        """Copy states to `target`, float32 [steps, E]."""
+        first, left = states.first, states.steps
         while left:
             count = min(left, self.entries - first % self.entries)
             self._copy(target, self._width, self._entry(first, states.row), self._pitch, count)

@@ -59,16 +59,12 @@ class CodesCodec:
         codes = loaded.tensors.blocks["codes"]
         codec.bind("codes", codes.shape, 2, loaded.tensors.address, wav, pinned)
 
-    def decode(self, codes: I32) -> Samples:
+    def decode(self, codes: I32, window: Window) -> Samples:
         """As `Backend.decode_codes`."""
-
-        def send(window: Window) -> None:
-            part = codes[window.first : window.first + window.steps].T
-            source = self._loaded.pinned.part(0, part.nbytes)
-            source.array.view(np.int32)[:] = part.ravel()
-            self._device.driver.copy_up(self._loaded.tensors.address, source, self._device.stream)
-
-        return self._codec.run(len(codes), send)
+        source = self._loaded.pinned.part(0, codes.nbytes)
+        source.array.view(np.int32)[:] = codes.T.ravel()
+        self._device.driver.copy_up(self._loaded.tensors.address, source, self._device.stream)
+        return self._codec.run(window)
 
 
 class GpuTextHead:

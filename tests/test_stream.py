@@ -1,0 +1,159 @@
+"""`Engine.stream`, and calls that share the decode loop."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from trt_tts import Engine, GenerationError, SynthesisOptions, TrtTtsError, UsageError
+from trt_tts.errors import TextError
+
+TEXT = "the engine is ready. good morning. the train is late, and the weather is fine"
+
+
+def joined(chunks):
+    return np.concatenate([chunk.samples for chunk in chunks])
+
+
+@pytest.mark.parametrize("options", [{"seed": 1}, {"seed": 2, "voice": "bella"}, {"seed": 3, "use_decoder": False}])
+def test_the_joined_stream_is_what_synthesize_gives_bit_for_bit(engine, options):
+    whole, chunks = engine.synthesize(TEXT, **options), list(engine.stream(TEXT, **options))
+    assert np.array_equal(joined(chunks), whole.samples)
+    assert sum(chunk.steps for chunk in chunks) == whole.steps
+    assert [item for chunk in chunks for item in chunk.warnings] == list(whole.warnings)
+    assert {chunk.seed for chunk in chunks} == {options["seed"]}
+    assert len({chunk.text for chunk in chunks}) == 3 < len(chunks)
+
+
+def test_so_it_is_for_int8_and_for_the_random_checkpoint(int8_engine, tiny_set):
+    assert np.array_equal(joined(int8_engine.stream(TEXT, seed=4)), int8_engine.synthesize(TEXT, seed=4).samples)
+    with Engine.load(tiny_set) as tiny:
+        options = {"seed": 1, "min_steps": 120, "max_steps": 120}
+        assert np.array_equal(
+            joined(tiny.stream("two words", **options)), tiny.synthesize("two words", **options).samples
+        )
+
+
+def test_a_limit_is_told_with_the_last_chunk(engine):
+    chunks = list(engine.stream("the engine is ready", seed=1, max_steps=40))
+    assert [chunk.truncated for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+    assert "limit of 40 steps" in chunks[-1].warnings[0]
+
+
+def test_the_first_sound_comes_before_the_end(engine):
+    """After the receptive field, 27 steps, and the six that the first window is decoded for."""
+    stream = engine.stream("the train is late and the weather is fine", seed=1)
+    first = next(stream)
+    assert first.steps == 6
+    (generation,) = engine._speaker._loop._active
+    assert len(generation.codes) == 33
+    stream.close()
+
+
+def test_closing_a_stream_frees_its_row_and_harms_no_other(engine):
+    alone = joined(engine.stream(TEXT, seed=8))
+    first, second = engine.stream(TEXT, seed=7), engine.stream(TEXT, seed=8)
+    next(first)
+    found = [next(second)]
+    first.close()
+    found += second
+    assert np.array_equal(joined(found), alone)
+    assert not engine._speaker._loop.busy
+
+
+def test_streams_that_take_turns_and_calls_in_between_do_not_influence_each_other(engine):
+    seeds = (11, 12, 13)
+    alone = {seed: engine.synthesize(TEXT, seed=seed).samples for seed in seeds}
+    streams = {seed: engine.stream(TEXT, seed=seed) for seed in seeds}
+    found = {seed: [] for seed in seeds}
+    while streams:
+        for seed, stream in list(streams.items()):
+            chunk = next(stream, None)
+            if chunk is None:
+                del streams[seed]
+            else:
+                found[seed].append(chunk)
+        between = engine.synthesize("good morning", seed=11)
+    assert np.array_equal(between.samples, engine.synthesize("good morning", seed=11).samples)
+    for seed in seeds:
+        assert np.array_equal(joined(found[seed]), alone[seed])
+
+
+def test_threads_share_the_batch_and_get_what_they_would_get_alone(engine):
+    alone = {seed: engine.synthesize(TEXT, seed=seed).samples for seed in range(8)}
+    found = {}
+
+    def speak(seed):
+        if seed % 2:
+            found[seed] = joined(engine.stream(TEXT, seed=seed))
+        else:
+            found[seed] = engine.synthesize(TEXT, seed=seed).samples
+
+    threads = [threading.Thread(target=speak, args=(seed,)) for seed in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(np.array_equal(found[seed], alone[seed]) for seed in range(8))
+
+
+def test_what_is_wrong_is_said_before_the_first_chunk(engine):
+    with pytest.raises(UsageError, match="speed"):
+        engine.stream("good morning", speed=11)
+    with pytest.raises(UsageError, match="expected SynthesisOptions"):
+        engine.stream("good morning", {"seed": 1})
+    with pytest.raises(TextError):
+        engine.stream("42")
+
+
+def test_a_segment_that_is_not_a_number_ends_the_stream_with_an_error(demo_set):
+    with Engine.load(demo_set) as small:
+        job = small._prepare("good morning. the engine is ready", SynthesisOptions(seed=1))
+        job.requests[1].embedded[:] = np.nan
+        stream = small._speaker.stream(job, SynthesisOptions(seed=1))
+        found = []
+        with pytest.raises(GenerationError, match="'the engine is ready'"):
+            found.extend(stream)
+        good = small.synthesize("good morning.", seed=1).samples
+        assert np.array_equal(joined(found)[: len(good)], good)
+        assert small.synthesize("the engine is ready", seed=1).steps > 0
+
+
+def test_a_failure_of_the_loop_reaches_every_stream_and_the_next_call_works(demo_set, monkeypatch):
+    with Engine.load(demo_set) as small:
+        wanted = small.synthesize(TEXT, seed=1).samples
+        first, second = small.stream(TEXT, seed=1), small.stream(TEXT, seed=2)
+        next(first), next(second)
+        with monkeypatch.context() as patch:
+
+            def breaks(count):
+                raise TrtTtsError("the runner broke")
+
+            patch.setattr(small._backend.runner, "step", breaks)
+            with pytest.raises(TrtTtsError, match="the runner broke"):
+                list(first)
+        with pytest.raises(TrtTtsError, match="the runner broke"):
+            list(second)
+        assert np.array_equal(small.synthesize(TEXT, seed=1).samples, wanted)
+
+
+def test_a_closed_engine_ends_its_streams_with_an_error(demo_set):
+    small = Engine.load(demo_set)
+    stream = small.stream(TEXT, seed=1)
+    next(stream)
+    small.close()
+    with pytest.raises(TrtTtsError, match="closed"):
+        next(stream)
+    with pytest.raises(TrtTtsError, match="closed"):
+        small.stream(TEXT)
+
+
+def test_refining_waits_for_what_is_under_way(tiny_set):
+    with Engine.load(tiny_set) as tiny:
+        options = {"seed": 4, "min_steps": 60, "max_steps": 60}
+        alone = joined(tiny.stream("two words", **options))
+        stream = tiny.stream("two words", **options)
+        found = [next(stream)]
+        assert tiny.synthesize("one", seed=4, max_steps=5, refine=True).text != "one"
+        found += stream
+        assert np.array_equal(joined(found), alone)

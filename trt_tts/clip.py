@@ -1,0 +1,60 @@
+"""The sound of one generation, decoded window by window as its steps come."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from trt_tts.audio import Samples
+from trt_tts.backend import Backend
+from trt_tts.generation import DecodeLoop, Request
+from trt_tts.windows import Windows
+
+
+class Clip:
+    """Submits a request to the loop. Used by one thread at a time, as the loop is."""
+
+    def __init__(self, backend: Backend, loop: DecodeLoop, request: Request, use_decoder: bool) -> None:
+        """With `use_decoder`, sound is made from hidden states, else from codes."""
+        self._backend, self._loop, self._use_decoder = backend, loop, use_decoder
+        self._windows = Windows(backend.margin(use_decoder), backend.window_steps)
+        self._parts: deque[Samples] = deque()
+        self.taken = 0
+        """Samples that were given out."""
+        self.generation = loop.submit(request, self.decode)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether there is sound to take."""
+        return bool(self._parts)
+
+    @property
+    def ended(self) -> bool:
+        """Whether no more sound comes than is there."""
+        return self.generation.ended
+
+    def decode(self) -> None:
+        """Decode what can be decoded by now; of numbers that are not finite, or of a loop that broke, nothing."""
+        generation = self.generation
+        if generation.failed or generation.error is not None:
+            return
+        for window in self._windows.take(len(generation.codes), generation.ended):
+            if self._use_decoder:
+                hidden = self._loop.hidden(generation, window.first, window.steps)
+                self._parts.append(self._backend.decode_hidden(hidden, window))
+            else:
+                codes = np.array(generation.codes[window.first : window.first + window.steps], np.int32)
+                self._parts.append(self._backend.decode_codes(codes, window))
+
+    def take(self) -> list[Samples]:
+        """The sound that was decoded since the last call, float32 [n] each."""
+        parts = list(self._parts)
+        self._parts.clear()
+        self.taken += sum(map(len, parts))
+        return parts
+
+    def cancel(self) -> None:
+        """Give its row to somebody else."""
+        if not self.generation.ended:
+            self._loop.cancel(self.generation)
