@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from trt_tts.errors import MissingDependencyError, UsageError
 from trt_tts.flavour import FLAVOURS, TENSORRT, TENSORRT_RTX, install_command
+from trt_tts.loading import BACKENDS
 from trt_tts.target import Machine
 
 from .cards import Card
 
-BACKENDS = ("auto", "cpu", "tensorrt")
 CPU_COMMAND = "trt-tts build --backend cpu"
 GPU_ONLY, CPU_ONLY = "fp16", "int4"
 """Precisions that one backend alone builds."""

@@ -122,6 +122,7 @@ def _plan(config: ModelConfig, card: Card, precision: str, limits: Limits) -> Me
         Part("CUDA context", round(card.context_mib * (1 << 20))),
         *(Part(f"{graph} weights", weight_bytes(graph, config, precision)) for graph in RESIDENT),
         Part("KV cache", kv_bytes(config, precision, limits)),
+        Part("contexts", 0),  # TensorRT-RTX keeps nothing per context
         Part("hidden states", hidden_bytes(config.gpt, limits)),
         Part("activations", max(shared_activations(config, precision, limits).values())),
         Part("inputs and outputs", io_bytes(config.gpt, limits)),

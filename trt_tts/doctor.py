@@ -110,6 +110,16 @@ def _tensorrt(package: str, purpose: str) -> Callable[[], Finding]:
     return check
 
 
+def _cuda() -> Finding:
+    for package in ("pycuda", "cuda-bindings"):
+        try:
+            return Finding("CUDA access", "ok", f"{package} {importlib.metadata.version(package)}")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    detail = "neither cuda-bindings nor pycuda is installed; either is needed to run sets on a GPU"
+    return Finding("CUDA access", "missing", detail, pip_install(["cuda-bindings"]))
+
+
 def _gpu() -> Finding:
     gpu = read_gpu()
     if gpu is None and importlib.util.find_spec("pynvml") is None:
@@ -160,6 +170,7 @@ _CHECKS: tuple[Callable[[], Finding], ...] = (
     _optional("download", ("huggingface_hub",), "by fetch", FETCH_COMMAND),
     _tensorrt(TENSORRT, "builds sets on the GPU they are for"),
     _tensorrt(TENSORRT_RTX, "builds sets for a GPU that is not here"),
+    _cuda,
     _gpu,
     _memory,
     _disk,

@@ -30,8 +30,8 @@ def test_plan_over_budget_fails_and_names_what_fits():
     result = trt_tts("plan", "--card", "gtx1650", "--precision", "fp16", "--max-batch", 64)
     assert result.returncode == 1
     assert "KV cache" in result.stdout
-    assert "What fits: --max-batch 19" in result.stderr and "--max-seconds 6" in result.stderr
-    retry = trt_tts("plan", "--card", "gtx1650", "--precision", "fp16", "--max-batch", 19)
+    assert "What fits: --max-batch 18" in result.stderr and "--max-seconds 6" in result.stderr
+    retry = trt_tts("plan", "--card", "gtx1650", "--precision", "fp16", "--max-batch", 18)
     assert retry.returncode == 0
 
 
