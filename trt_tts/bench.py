@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,6 +56,8 @@ class CallTimes:
     seconds_of_speech: float
     seconds: float
     """Until all of the sound is there, the median of the rounds."""
+    first_seconds: float
+    """Until a stream gives its first sound."""
 
     @property
     def rtf(self) -> float:
@@ -101,13 +103,17 @@ def run_steps(runner: Runner, rows: int, steps: int) -> None:
 
 
 def call_times(engine: Engine, text: str, rounds: int) -> CallTimes:
-    """Time `synthesize`. Errors as there."""
-    times, duration = [], 0.0
+    """Time `synthesize` and the first chunk of `stream`. Errors as there."""
+    times, firsts, duration = [], [], 0.0
     for _ in range(rounds):
         started = time.perf_counter()
         duration = engine.synthesize(text, seed=0).duration
         times.append(time.perf_counter() - started)
-    return CallTimes(duration, statistics.median(times))
+        with closing(engine.stream(text, seed=0)) as stream:
+            started = time.perf_counter()
+            next(stream)
+            firsts.append(time.perf_counter() - started)
+    return CallTimes(duration, statistics.median(times), statistics.median(firsts))
 
 
 def step_bytes(manifest: Manifest, rows: int, context: int) -> int:

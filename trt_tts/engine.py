@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -177,7 +177,9 @@ class Engine:
             raise failure
         return [audio for audio in finished if audio is not None]
 
-    def stream(self, text: str, options: SynthesisOptions | None = None, **overrides: Any) -> Iterator[Audio]:
+    def stream(
+        self, text: str, options: SynthesisOptions | None = None, **overrides: Any
+    ) -> Generator[Audio, None, None]:
         """Speak a text piece by piece, each as soon as its sound is settled.
 
         The joined samples are those of `synthesize`, bit for bit. Calls and streams of several threads share the

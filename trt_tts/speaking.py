@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 
 from trt_tts.audio import Audio
@@ -40,7 +40,7 @@ class Speaker:
             raise
         return speeches
 
-    def stream(self, job: Job, options: SynthesisOptions) -> Iterator[Audio]:
+    def stream(self, job: Job, options: SynthesisOptions) -> Generator[Audio, None, None]:
         """The sound of a job as it comes.
 
         Raises:

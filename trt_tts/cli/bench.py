@@ -118,7 +118,10 @@ def _print(found: Report) -> None:
         )
     out.print(rows)
     call = found.call
-    out.print(f"a call: {call.seconds_of_speech:.2f} s of speech in {call.seconds:.3f} s, RTF {call.rtf:.3f}")
+    out.print(
+        f"a call: {call.seconds_of_speech:.2f} s of speech in {call.seconds:.3f} s, RTF {call.rtf:.3f}; first "
+        f"sound of a stream after {call.first_seconds:.3f} s"
+    )
     out.print(f"load {found.load_seconds:.2f} s, warm-up {found.warm_up_seconds:.2f} s")
     memory = sum(part.bytes for part in found.info.memory if part.where == "device")
     if memory:
