@@ -112,6 +112,27 @@ def test_a_batch_fails_with_a_typed_error_and_the_next_one_works(emulator, gpu):
         assert all(np.array_equal(a.samples, b.samples) for a, b in zip(found, wanted, strict=True)), names[nth - 1]
 
 
+@pytest.mark.parametrize("first_use", [{"use_decoder": False}, {"refine": True}])
+def test_a_graph_that_cannot_be_loaded_at_its_first_use_leaves_nothing(emulator, tiny_trt_set, first_use):
+    """Until it can; the calls before that one have loaded all else."""
+    with Engine.load(tiny_trt_set) as engine:
+        wanted = engine.synthesize("one", **OPTIONS).samples
+        names = calls_of(emulator, lambda: engine.synthesize("one", **OPTIONS, **first_use))
+    allocations = [nth for nth, name in enumerate(names, 1) if name in ("cuMemAlloc", "cuMemHostAlloc")]
+    assert len(allocations) >= 3
+    with Engine.load(tiny_trt_set) as engine:
+        engine.synthesize("one", **OPTIONS)
+        before = live(emulator)
+        for nth in allocations:
+            emulator.fail(nth, OUT_OF_MEMORY)
+            with pytest.raises(DeviceMemoryError):
+                engine.synthesize("one", **OPTIONS, **first_use)
+            emulator.stop_failing()
+            assert live(emulator) == before, names[nth - 1]
+        engine.synthesize("one", **OPTIONS, **first_use)
+        assert np.array_equal(engine.synthesize("one", **OPTIONS).samples, wanted)
+
+
 def test_a_lost_gpu_stays_lost_for_the_engine_and_closing_ends(emulator, tiny_trt_set):
     engine = Engine.load(tiny_trt_set)
     emulator.fail(30, LOST, sticky=True)

@@ -85,6 +85,21 @@ class Device:
         self.driver.free_pinned(memory)
         del self._pinned[memory.address]
 
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """What was allocated inside is given back when an error leaves it."""
+        memory, pinned = set(self._memory), set(self._pinned)
+        try:
+            yield
+        except BaseException:
+            for address in self._memory.keys() - memory:
+                with suppress(CudaError):
+                    self.free(address)
+            for address in self._pinned.keys() - pinned:
+                with suppress(CudaError):
+                    self.free_pinned(self._pinned[address])
+            raise
+
     def create_event(self) -> int:
         """An event; destroyed by `close`."""
         event = self.driver.create_event()

@@ -10,7 +10,7 @@ from pathlib import Path
 from trt_tts.audio import Samples
 from trt_tts.backend import I32, MemoryPart
 from trt_tts.cuda.device import Device
-from trt_tts.errors import DeviceLostError, EngineSetError, TrtTtsError
+from trt_tts.errors import CudaError, DeviceLostError, EngineSetError, TrtTtsError
 from trt_tts.flavour import load_flavour
 from trt_tts.gpu.codec import Codec
 from trt_tts.gpu.gpt import GpuGptRunner
@@ -22,7 +22,6 @@ from trt_tts.gpu.plan import Plan
 from trt_tts.gpu.workspace import Workspace
 from trt_tts.gpu_reading import memory_users, read_gpu
 from trt_tts.manifest import Manifest
-from trt_tts.plan_info import PlanInfo
 from trt_tts.windows import Window, receptive_steps
 
 WINDOW = "window"
@@ -126,7 +125,7 @@ class GpuBackend:
         try:
             with self.device.activated():
                 self._drop()
-        except DeviceLostError:
+        except CudaError:
             self._drop()
         finally:
             self.device.close()
@@ -155,8 +154,11 @@ class GpuBackend:
     def _load(self) -> None:
         manifest, device = self._manifest, self.device
         gpt, limits = manifest.config.gpt, manifest.limits
-        codec = self._plan("codec").context(WINDOW)
-        self.runner = GpuGptRunner(self._plan("gpt"), gpt, limits, cache_item_size(manifest.graphs["gpt"]))
+        for name, graph in manifest.graphs.items():
+            if graph.resident:
+                self._plans[name] = Plan(self._flavour, device, self._folder / graph.files[0], graph)
+        codec = self._plans["codec"].context(WINDOW)
+        self.runner = GpuGptRunner(self._plans["gpt"], gpt, limits, cache_item_size(manifest.graphs["gpt"]))
         need = self._activation_bytes()
         workspace = self._workspace = Workspace(device, need)
         # Another driver or GPU of the kind may need another amount than the builder reported.
@@ -176,17 +178,15 @@ class GpuBackend:
         """What TensorRT itself asks for: the largest need of any profile of the resident graphs."""
         return max(plan.activation_bytes(name) for plan in self._plans.values() for name in plan.profiles)
 
-    def _plan(self, name: str) -> Plan:
-        if name not in self._plans:
-            graph = self._manifest.graphs[name]
-            self._plans[name] = Plan(self._flavour, self.device, self._folder / graph.files[0], graph)
-        return self._plans[name]
-
     def _on_demand(self, name: str, blocks: dict[str, Block]) -> OnDemand:
         if name not in self._loaded:
-            info = self._manifest.graphs[name].plan
-            plan = self._plan(name)
-            if not isinstance(info, PlanInfo):
-                raise EngineSetError(f"{self._folder}: the manifest describes no plan of {name}. Build the set again")
-            self._loaded[name] = OnDemand(name, plan, info, blocks, self._workspace)
+            graph = self._manifest.graphs[name]
+            plan = Plan(self._flavour, self.device, self._folder / graph.files[0], graph)
+            try:
+                with self.device.all_or_nothing():
+                    self._loaded[name] = OnDemand(name, plan, graph, blocks, self._workspace)
+            except BaseException:
+                plan.close()
+                raise
+            self._plans[name] = plan
         return self._loaded[name]

@@ -37,6 +37,12 @@ def engine_parts(graphs: Mapping[str, GraphInfo], gpt: GptConfig, limits: Limits
     )
 
 
+def weights_and_contexts(graph: GraphInfo) -> int:
+    """Device bytes of a plan with one context per profile."""
+    plan = graph.plan
+    return 0 if plan is None else plan.weight_bytes + sum(profile.persistent_bytes for profile in plan.profiles)
+
+
 def cache_item_size(gpt: GraphInfo) -> int:
     """Bytes of a number in the key-value caches."""
     return np.dtype(next(item.dtype for item in gpt.inputs if item.name == "k_0")).itemsize

@@ -10,11 +10,12 @@ from trt_tts.cuda.device import Device
 from trt_tts.cuda.driver import Pinned
 from trt_tts.gpu.codec import Codec
 from trt_tts.gpu.layout import Block, offsets, total
+from trt_tts.gpu.memory import weights_and_contexts
 from trt_tts.gpu.plan import Context, Plan
 from trt_tts.gpu.tensors import Staging, Tensors
 from trt_tts.gpu.workspace import Workspace
+from trt_tts.manifest import GraphInfo
 from trt_tts.model_config import MAX_CANDIDATES, PENALTY_WINDOW
-from trt_tts.plan_info import PlanInfo
 from trt_tts.windows import Window
 
 _SENT = ("noise", "sampling", "allow_end")
@@ -25,25 +26,25 @@ _UNSEEN = 0xFF
 class OnDemand:
     """A plan with one context and memory of its own."""
 
-    def __init__(self, name: str, plan: Plan, info: PlanInfo, blocks: dict[str, Block], workspace: Workspace) -> None:
+    def __init__(self, name: str, plan: Plan, graph: GraphInfo, blocks: dict[str, Block], workspace: Workspace) -> None:
         """Load it.
 
         Args:
             name: of the graph.
-            plan: its plan.
-            info: what the manifest says of the plan.
+            plan: its plan, of one profile.
+            graph: what the manifest says of it.
             blocks: its inputs and outputs.
             workspace: activation memory to borrow.
 
         Raises:
             DeviceMemoryError: it does not fit.
         """
-        (self._profile,) = info.profiles
-        self.context: Context = plan.context(self._profile.name)
-        own = workspace.lend(self.context, plan.activation_bytes(self._profile.name))
+        (profile,) = plan.profiles
+        self.context: Context = plan.context(profile)
+        own = workspace.lend(self.context, plan.activation_bytes(profile))
         self.tensors = Tensors(plan.device.allocate(total(blocks)), blocks)
         self.pinned = plan.device.allocate_pinned(total(blocks))
-        size = info.weight_bytes + self._profile.persistent_bytes + own + self.tensors.bytes
+        size = weights_and_contexts(graph) + own + self.tensors.bytes
         self.parts = (
             MemoryPart(name, size, "device", resident=False),
             MemoryPart(f"{name} staging", self.pinned.array.nbytes, "pinned", resident=False),
