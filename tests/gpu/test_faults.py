@@ -1,5 +1,7 @@
 """Every driver call of loading, warming up and speaking fails once, on the emulated GPU."""
 
+import os
+
 import numpy as np
 import pytest
 
@@ -27,6 +29,11 @@ def unlike_context(name):
     return not name.startswith(("cuCtx", "cuDevicePrimaryCtx"))
 
 
+def retries():
+    """pycuda collects garbage and tries again where memory is short."""
+    return os.environ["TRT_TTS_CUDA"] == "pycuda"
+
+
 @pytest.mark.parametrize("code", [INVALID, OUT_OF_MEMORY])
 def test_loading_fails_with_a_typed_error_and_leaves_nothing(emulator, tiny_trt_set, code):
     before = live(emulator)
@@ -43,7 +50,7 @@ def test_loading_fails_with_a_typed_error_and_leaves_nothing(emulator, tiny_trt_
             if code == OUT_OF_MEMORY and name in ("cuMemAlloc", "cuMemHostAlloc"):
                 assert isinstance(error, DeviceMemoryError), name
         else:
-            assert name in CLOSING, name
+            assert name in CLOSING or (code == OUT_OF_MEMORY and retries()), name
         emulator.stop_failing()
         assert live(emulator) == before, name
     Engine.load(tiny_trt_set).close()
@@ -120,17 +127,19 @@ def test_a_graph_that_cannot_be_loaded_at_its_first_use_leaves_nothing(emulator,
         names = calls_of(emulator, lambda: engine.synthesize("one", **OPTIONS, **first_use))
     allocations = [nth for nth, name in enumerate(names, 1) if name in ("cuMemAlloc", "cuMemHostAlloc")]
     assert len(allocations) >= 3
-    with Engine.load(tiny_trt_set) as engine:
-        engine.synthesize("one", **OPTIONS)
-        before = live(emulator)
-        for nth in allocations:
+    for nth in allocations:
+        with Engine.load(tiny_trt_set) as engine:
+            engine.synthesize("one", **OPTIONS)
+            before = live(emulator)
             emulator.fail(nth, OUT_OF_MEMORY)
-            with pytest.raises(DeviceMemoryError):
+            try:
                 engine.synthesize("one", **OPTIONS, **first_use)
+                assert retries(), names[nth - 1]
+            except DeviceMemoryError:
+                assert live(emulator) == before, names[nth - 1]
             emulator.stop_failing()
-            assert live(emulator) == before, names[nth - 1]
-        engine.synthesize("one", **OPTIONS, **first_use)
-        assert np.array_equal(engine.synthesize("one", **OPTIONS).samples, wanted)
+            engine.synthesize("one", **OPTIONS, **first_use)
+            assert np.array_equal(engine.synthesize("one", **OPTIONS).samples, wanted)
 
 
 def test_a_lost_gpu_stays_lost_for_the_engine_and_closing_ends(emulator, tiny_trt_set):
