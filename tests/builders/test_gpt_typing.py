@@ -101,6 +101,7 @@ def hidden(file, tiny, spoken):
     return open_session(file, 1).run(["hidden"], feed)[0]
 
 
+@pytest.mark.slow
 def test_an_int8_set_is_made_again_as_it_was_built(int8_set, again, tiny, spoken):
     found = again(int8_set)
     assert np.array_equal(hidden(found, tiny, spoken), hidden(int8_set.parent / "built.onnx", tiny, spoken))
@@ -114,6 +115,7 @@ def test_an_fp16_set_is_made_again_as_it_was_built(again, tiny, tiny_exports, sp
     assert not (tmp_path / "set" / CALIBRATION_FILE).exists()
 
 
+@pytest.mark.slow
 def test_a_set_holds_what_it_was_typed_with(int8_set, tiny, calibration):
     saved = load_precision_map(int8_set / CHOSEN_MAP, ("gpt", "codec"))
     assert saved["codec"] == RULES["codec"] and saved["gpt"].of(PINNED) == "fp16"
@@ -125,11 +127,13 @@ def test_a_set_holds_what_it_was_typed_with(int8_set, tiny, calibration):
     assert 0.5 < manifest.graphs["gpt"].plan.int8_share < 1
 
 
+@pytest.mark.slow
 def test_smoothed_caches_do_not_spoil_the_self_test(int8_set):
     """Its expected results are those of the smoothed graph; the plain one reads other values from the same caches."""
     assert Manifest.load(int8_set).graphs["gpt"].plan.simulated_snr_db > 10
 
 
+@pytest.mark.slow
 def test_a_set_of_which_something_was_changed_cannot_be_made_again(int8_set, again, tmp_path):
     folder = shutil.copytree(int8_set, tmp_path / "changed")
     data = json.loads((folder / CALIBRATION_FILE).read_text("utf-8"))

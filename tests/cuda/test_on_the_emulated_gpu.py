@@ -13,8 +13,8 @@ from tests.cuda_emulator.pycuda_wheel import pycuda_folder
 ROOT = Path(__file__).parent.parent.parent
 DEVICE = ["tests/cuda"]
 ENGINE = ["tests/gpu"]
-DESKTOP = 3_400_000_000
-"""What other programs take of the card: filling all of it takes the emulation long."""
+LITTLE_MEMORY = {"EMULATED_GPU_DESKTOP": "3400000000"}
+"""Other programs have most of the card: filling all of it takes the emulation long."""
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="the emulated GPU is compiled here: no C compiler found")
 
@@ -38,12 +38,12 @@ def run(environment, tests, *options):
 
 
 def sets(folder):
-    """Where the process finds engine sets that were built before, and little memory."""
-    return {"TRT_TTS_TEST_SETS": str(folder), "EMULATED_GPU_DESKTOP": str(DESKTOP)}
+    """Where the process finds engine sets that were built before."""
+    return {"TRT_TTS_TEST_SETS": str(folder), **LITTLE_MEMORY}
 
 
 def test_device_layer_over_cuda_bindings(library):
-    run(emulated_environment(library, "cuda-bindings"), DEVICE, "-m", "gpu")
+    run(emulated_environment(library, "cuda-bindings") | LITTLE_MEMORY, DEVICE, "-m", "gpu")
 
 
 def test_runtime_over_cuda_bindings(library, tiny_set):
@@ -57,7 +57,7 @@ def test_published_contract_over_cuda_bindings(library, demo_set):
 
 @pytest.mark.slow
 def test_device_layer_over_pycuda(library, pycuda):
-    run(emulated_environment(library, "pycuda", pycuda), DEVICE, "-m", "gpu")
+    run(emulated_environment(library, "pycuda", pycuda) | LITTLE_MEMORY, DEVICE, "-m", "gpu")
 
 
 @pytest.mark.slow
