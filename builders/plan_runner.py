@@ -78,9 +78,9 @@ class PlanRunner:
             self._fill_caches(case, caches)
             yield context, caches
         finally:
-            self._device.free(block)
             for cache in caches.values():
                 cache.free()
+            self._device.free(block)
 
     def _fill_caches(self, case: Case, caches: dict[str, _DeviceArray]) -> None:
         rows = len(case.calls[0].get("start", ()))
@@ -122,8 +122,9 @@ class _DeviceArray:
 
     def __init__(self, device: Device, values: npt.NDArray[Any]) -> None:
         self.values, self._device = values, device
-        self.address = device.allocate(max(values.nbytes, 1))
-        self._pinned = device.allocate_pinned(max(values.nbytes, 1))
+        with device.all_or_nothing():
+            self.address = device.allocate(max(values.nbytes, 1))
+            self._pinned = device.allocate_pinned(max(values.nbytes, 1))
         self._view = self._pinned.part(0, values.nbytes)
         self._view.array[:] = np.frombuffer(np.ascontiguousarray(values), np.uint8)
         device.driver.copy_up(self.address, self._view, device.stream)

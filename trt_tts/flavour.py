@@ -83,6 +83,24 @@ def network_flags(flavour: Flavour) -> int:
     return 0 if flag is None else 1 << int(flag)
 
 
+def create_context(flavour: Flavour, engine: Any, shapes_recur: bool) -> Any:
+    """An execution context whose activation memory the caller gives; None where TensorRT makes none.
+
+    TensorRT-RTX compiles kernels for the shapes it meets. By default it does so in the background: a CUDA graph would
+    keep the kernels that stand in, and equal calls would differ. Here it compiles at once where `shapes_recur`, and
+    never where every call may have another shape.
+    """
+    module = flavour.module
+    user_managed = module.ExecutionContextAllocationStrategy.USER_MANAGED
+    strategies = getattr(module, "DynamicShapesKernelSpecializationStrategy", None)
+    if strategies is None:
+        return engine.create_execution_context(user_managed)
+    config = engine.create_runtime_config()
+    config.set_execution_context_allocation_strategy(user_managed)
+    config.dynamic_shapes_kernel_specialization_strategy = strategies.EAGER if shapes_recur else strategies.NONE
+    return engine.create_execution_context(config)
+
+
 def aim(flavour: Flavour, config: Any, compute_capability: str | None) -> None:
     """Set the card that a builder config builds for: by compute capability ("7.5"), or None for the GPU here.
 

@@ -1,6 +1,7 @@
 """The whole engine on a GPU: a real one with `-m gpu`, the emulated one everywhere."""
 
 import json
+import os
 import shutil
 import threading
 from contextlib import closing
@@ -9,17 +10,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.cuda_emulator.environment import EMULATED
 from tests.reference_case import snr
 from trt_tts import CapacityError, Engine, EngineSetError, TrtTtsError
 from trt_tts.builders.engine_set import hash_files
 from trt_tts.cuda.device import Device
-from trt_tts.generation import generate
+from trt_tts.generation import Sampling, generate
 from trt_tts.gpu.memory import device_total
 from trt_tts.manifest import MANIFEST, Manifest
 
 pytestmark = pytest.mark.gpu
 TEXTS = ["one", "two words", "three short words", "and four of them", "five words are a sentence"]
 LEAST_SNR = 60
+
+
+def same(wanted, found):
+    """Equal, bit for bit on the emulated GPU. A real one may round a row otherwise in other company."""
+    if os.environ.get(EMULATED):
+        return np.array_equal(wanted, found)
+    return len(wanted) == len(found) and snr(wanted, found) > LEAST_SNR
 
 
 def on_device(parts):
@@ -121,11 +130,13 @@ def test_streams_share_the_batch_and_one_that_is_closed_harms_no_other(gpu):
     kept, closed = (gpu.stream("two words", seed=seed, **options) for seed in (1, 2))
     found = [next(kept)]
     next(closed)
+    (other,) = (item for item in gpu._speaker._loop._active if item.request.seed == 2)
     between = gpu.synthesize("one", seed=3, max_steps=7)
     closed.close()
+    assert other not in gpu._speaker._loop._active
     found += kept
-    assert np.array_equal(np.concatenate([chunk.samples for chunk in found]), wanted)
-    assert np.array_equal(gpu.synthesize("one", seed=3, max_steps=7).samples, between.samples)
+    assert same(wanted, np.concatenate([chunk.samples for chunk in found]))
+    assert same(between.samples, gpu.synthesize("one", seed=3, max_steps=7).samples)
 
 
 def test_threads_get_what_they_would_get_alone(gpu):
@@ -140,7 +151,7 @@ def test_threads_get_what_they_would_get_alone(gpu):
         thread.start()
     for thread in threads:
         thread.join()
-    assert all(np.array_equal(found[i], alone[i]) for i in range(len(TEXTS)))
+    assert all(same(alone[i], found[i]) for i in range(len(TEXTS)))
 
 
 def test_a_row_that_is_not_a_number_fails_alone_and_its_place_is_clean_again(cpu, gpu):
@@ -155,6 +166,44 @@ def test_a_row_that_is_not_a_number_fails_alone_and_its_place_is_clean_again(cpu
     with gpu._backend.activated():
         next(generate(gpu._backend.runner, [poisoned, asked[0]], 2))
     assert all(np.array_equal(codes, clean[index]) for index, codes in codes_of(gpu, asked, 3).items())
+
+
+def test_a_place_that_held_what_is_not_a_number_is_clean_for_the_next(gpu):
+    """The bad row is the last one: no other is moved over it."""
+    first, second = requests(gpu, TEXTS[:2], min_steps=70)
+    keeper, short = replace(first, max_steps=60), replace(second, max_steps=9)
+    wanted = codes_of(gpu, [short], 1)[0]
+    length, wide = 90, first.embedded.shape[1]
+    poisoned = replace(
+        keeper,
+        embedded=np.full((length, wide), np.nan, np.float32),
+        codes=np.zeros((length, 4), np.int32),
+        is_code=np.zeros(length, np.bool_),
+    )
+    assert np.array_equal(codes_of(gpu, [keeper, poisoned, short], 2)[2], wanted)
+    assert len(codes_of(gpu, [poisoned], 1)[0]) == 0
+    assert np.array_equal(codes_of(gpu, [short], 1)[0], wanted)
+
+
+def test_a_row_keeps_its_sampling_when_it_moves(gpu):
+    (asked,) = requests(gpu, TEXTS[:1], min_steps=99)
+    cases = (
+        (Sampling(0.0, 0.7, 20, 1.05), 6),
+        (Sampling(1.4, 0.99, 50, 1.3), 12),
+        (Sampling(0.9, 0.8, 30, 1.1), 30),
+    )
+    asked = [replace(asked, sampling=item, max_steps=steps, seed=seed) for seed, (item, steps) in enumerate(cases)]
+    together = codes_of(gpu, asked, 3)
+    for index, item in enumerate(asked):
+        assert np.array_equal(together[index], codes_of(gpu, [item], 1)[0])
+
+
+def test_warming_up_after_a_batch_does_no_harm(gpu):
+    """What the batch left behind would be positions beyond every cache in the form of one row."""
+    wanted = gpu.synthesize("one", seed=2, max_steps=9).samples
+    gpu.synthesize_batch(TEXTS[:3], seed=1, min_steps=12, max_steps=12)
+    gpu.warm_up()
+    assert np.array_equal(gpu.synthesize("one", seed=2, max_steps=9).samples, wanted)
 
 
 def test_a_sequence_that_fills_the_capacity_is_truncated_there(cpu, gpu):
@@ -193,7 +242,11 @@ def test_a_closed_engine_has_given_everything_back_and_refuses(tiny_trt_set):
 
 def test_a_memory_limit_below_the_need_is_refused_with_the_parts_and_what_fits(tiny_trt_set, gpu):
     needed = device_total(tuple(part for part in gpu.info.memory if part.resident))
-    Engine.load(tiny_trt_set, memory_limit=needed).close()
+    with Engine.load(tiny_trt_set, memory_limit=needed) as engine:
+        engine.synthesize("one", max_steps=3)
+        with pytest.raises(CapacityError, match="codec_vq, which this call uses, takes"):
+            engine.synthesize("one", max_steps=3, use_decoder=False)
+        engine.synthesize("one", max_steps=3)
     with pytest.raises(CapacityError) as caught:
         Engine.load(tiny_trt_set, memory_limit=needed - 1)
     said = str(caught.value)

@@ -116,8 +116,8 @@ class Device:
         Raises:
             CudaError: the work cannot be captured; the stream is usable again.
         """
-        self.driver.begin_capture(self.stream)
         try:
+            self.driver.begin_capture(self.stream)
             queue()
             graph = self.driver.end_capture(self.stream)
         except BaseException:

@@ -15,8 +15,17 @@ from trt_tts.flavour import load_flavour
 from trt_tts.gpu.codec import Codec
 from trt_tts.gpu.gpt import GpuGptRunner
 from trt_tts.gpu.hidden_states import States
-from trt_tts.gpu.layout import Block, codec_blocks, io_bytes, offsets
-from trt_tts.gpu.memory import ACTIVATIONS, cache_item_size, engine_parts, pinned_bytes, require_memory
+from trt_tts.gpu.layout import Block, codec_blocks, io_bytes, offsets, total
+from trt_tts.gpu.memory import (
+    ACTIVATIONS,
+    cache_item_size,
+    device_total,
+    engine_parts,
+    pinned_bytes,
+    require_limit,
+    require_memory,
+    weights_and_contexts,
+)
 from trt_tts.gpu.on_demand import CodesCodec, GpuTextHead, OnDemand, text_head_blocks
 from trt_tts.gpu.plan import Plan
 from trt_tts.gpu.workspace import Workspace
@@ -48,12 +57,13 @@ class GpuBackend:
         self._plans: dict[str, Plan] = {}
         self._loaded: dict[str, OnDemand] = {}
         self._codes_codec: CodesCodec | None = None
+        self._memory_limit = memory_limit
         self._lost: DeviceLostError | None = None
         self._flavour = load_flavour(manifest.target.runtime.partition(" ")[0])
         self.device = Device(device)
         try:
             with self.device.activated():
-                self._require_fit(memory_limit)
+                self._require_fit()
                 self._load()
         except BaseException:
             self.close()
@@ -70,7 +80,7 @@ class GpuBackend:
     def activated(self) -> Iterator[None]:
         """As `Backend.activated`. After a lost device every call raises."""
         if self._lost is not None:
-            raise self._lost
+            raise DeviceLostError(str(self._lost), self._lost.code)
         try:
             with self.device.activated():
                 try:
@@ -140,7 +150,7 @@ class GpuBackend:
             plan.close()
         self._plans.clear()
 
-    def _require_fit(self, memory_limit: int | None) -> None:
+    def _require_fit(self) -> None:
         manifest, device = self._manifest, self.device
         if device.compute_capability != manifest.target.compute_capability:
             raise EngineSetError(
@@ -149,7 +159,9 @@ class GpuBackend:
             )
         self._parts = engine_parts(manifest.graphs, manifest.config.gpt, manifest.limits)
         free, _ = device.memory_info()
-        require_memory(manifest, self._parts, free, read_gpu(device.index), memory_users(device.index), memory_limit)
+        require_memory(
+            manifest, self._parts, free, read_gpu(device.index), memory_users(device.index), self._memory_limit
+        )
 
     def _load(self) -> None:
         manifest, device = self._manifest, self.device
@@ -160,9 +172,10 @@ class GpuBackend:
         codec = self._plans["codec"].context(WINDOW)
         self.runner = GpuGptRunner(self._plans["gpt"], gpt, limits, cache_item_size(manifest.graphs["gpt"]))
         need = self._activation_bytes()
-        workspace = self._workspace = Workspace(device, need)
         # Another driver or GPU of the kind may need another amount than the builder reported.
         self._parts = tuple(replace(part, bytes=need) if part.name == ACTIVATIONS else part for part in self._parts)
+        require_limit("the engine", device_total(self._parts), 0, self._memory_limit)
+        workspace = self._workspace = Workspace(device, need)
         for context in (*self.runner.contexts, codec):
             workspace.lend(context, need)
         io, pinned = device.allocate(io_bytes(gpt, limits)), device.allocate_pinned(pinned_bytes(gpt, limits))
@@ -181,6 +194,8 @@ class GpuBackend:
     def _on_demand(self, name: str, blocks: dict[str, Block]) -> OnDemand:
         if name not in self._loaded:
             graph = self._manifest.graphs[name]
+            more = weights_and_contexts(graph) + total(blocks)
+            require_limit(f"{name}, which this call uses,", more, device_total(self.memory()), self._memory_limit)
             plan = Plan(self._flavour, self.device, self._folder / graph.files[0], graph)
             try:
                 with self.device.all_or_nothing():

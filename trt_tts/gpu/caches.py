@@ -13,7 +13,7 @@ class Caches:
     """[2 x layers, rows, H, C, D]: rows of a layer's keys or values are `pitch` bytes apart from those of the next."""
 
     def __init__(self, device: Device, sizes: GptConfig, limits: Limits, item_size: int) -> None:
-        """Allocate and clear: a masked NaN would still be a NaN.
+        """Allocate, and clear: idle rows run along before anything was written.
 
         Raises:
             DeviceMemoryError: it does not fit.

@@ -29,7 +29,10 @@ class Decode:
         if not self.spans or self.spans[-1] != limits.capacity:
             raise EngineSetError(f"{plan.file} steps in spans of {self.spans}, not up to {limits.capacity}")
         self.forms = forms_of(limits)
-        self._contexts = {(span, rows): plan.context(f"{DECODE}{span}") for span in self.spans for rows in self.forms}
+        self._contexts: dict[tuple[int, int], Context] = {}
+        for span in self.spans:
+            for rows in self.forms:
+                self._contexts[span, rows] = plan.context(f"{DECODE}{span}", shapes_recur=True)
         self._graphs: dict[tuple[int, int], int] = {}
         self.refusal: str | None = None
         """Why there are no CUDA graphs; None where there are."""
@@ -69,10 +72,11 @@ class Decode:
             self._capture(span, rows)
 
     def warm_up(self) -> None:
-        """Capture what was not captured yet; rows and caches are written over."""
+        """Capture what was not captured yet, and launch everything once; rows and caches are written over."""
         for span, rows in self._contexts:
-            if (span, rows) not in self._graphs and self.refusal is None:
+            if (span, rows) not in self._graphs:
                 self.run(span, rows)
+            self.run(span, rows)
         self._device.synchronize()
 
     def _queue(self, span: int, rows: int) -> None:

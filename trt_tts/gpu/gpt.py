@@ -60,8 +60,6 @@ class GpuGptRunner:
         self._position = np.zeros(rows, np.int32)
         self._first = [0] * rows
         self._calls = 0
-        self._spoiled = False
-        """A row's numbers were not finite, so its cache may hold NaN."""
         self.decode, self.prefilling = Decode(plan, sizes, limits), Prefill(plan, sizes, limits)
         self.caches = Caches(self._device, sizes, limits, item_size)
         self.states = HiddenStates(self._device, sizes, limits)
@@ -93,24 +91,21 @@ class GpuGptRunner:
     def reset(self) -> None:
         """As `Runner.reset`."""
         self._device.synchronize()
-        if self._spoiled or any((slot.codes < 0).any() for slot in self._slots):
-            self.caches.clear()
-            self._device.synchronize()
-        for slot in self._slots:
-            slot.codes[:] = 0
-        self._spoiled = False
         self._position[:] = 0
 
     def warm_up(self) -> None:
-        """Capture every graph."""
+        """Capture every graph and launch it once: the driver takes memory for that."""
         self.reset()
+        # The last step may have been one of another number of rows: its noise would be read as positions.
+        upload, stream = self._step.addresses["upload"], self._device.stream
+        self._device.driver.fill(upload, 0, self._step.blocks["upload"].bytes, stream)
         self.decode.warm_up()
 
     def prefill(self, row: int, used_rows: int, embedded: F32, codes: I32, is_code: Flags) -> GpuDrawn:
         """As `Runner.prefill`."""
         driver, stream = self._device.driver, self._device.stream
-        if self._spoiled:
-            self.caches.clear_row(row)
+        # A masked NaN of the last sequence, or of a step it took in vain, would still be a NaN.
+        self.caches.clear_row(row)
         driver.fill(self._step.row("recent", row), _UNSEEN, self._step.row_bytes("recent"), stream)
         self._position[row], self._first[row] = 0, self.states.now
         return self.extend(row, used_rows, embedded, codes, is_code)
@@ -160,9 +155,7 @@ class GpuGptRunner:
         self.states.move(source, target)
         for name in ("codes_in", "recent", "sampling"):
             driver.copy(step.row(name, target), step.row(name, source), step.row_bytes(name), stream)
-        for state in (self._position, self.sampling):
-            state[target] = state[source]
-        self._first[target] = self._first[source]
+        self._position[target], self._first[target] = self._position[source], self._first[source]
 
     def hidden(self, row: int, first: int, steps: int) -> States:
         """As `Runner.hidden`: a place in `states`."""
@@ -171,9 +164,7 @@ class GpuGptRunner:
     def read(self, slot: Slot, count: int) -> I32:
         """The codes that a call sent to its slot."""
         self._device.driver.wait(slot.event)
-        codes = slot.codes[:count].copy()
-        self._spoiled = self._spoiled or bool((codes < 0).any())
-        return codes
+        return slot.codes[:count].copy()
 
     def _next_slot(self) -> Slot:
         """No call but the last may still use the other one: `lag` is 1."""

@@ -94,6 +94,15 @@ def require_memory(
     raise CapacityError("\n".join(lines))
 
 
+def require_limit(what: str, more: int, held: int, memory_limit: int | None) -> None:
+    """Raises CapacityError where `more` bytes for `what`, beside those `held`, exceed the limit."""
+    if memory_limit is not None and held + more > memory_limit:
+        raise CapacityError(
+            f"{what} takes {more / 1e6:.1f} MB of GPU memory beside the {held / 1e6:.1f} MB in use; "
+            f"memory_limit allows {memory_limit / 1e6:.1f} MB in all. Raise it, or do without"
+        )
+
+
 def _offers(manifest: Manifest, budget: int) -> Iterator[str]:
     """Ways to build the set anew, smaller."""
     limits = manifest.limits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 
 from trt_tts.cuda.device import Device
 from trt_tts.errors import DeviceMemoryError, EngineSetError, TrtTtsError
-from trt_tts.flavour import Flavour
+from trt_tts.flavour import Flavour, create_context
 from trt_tts.manifest import GraphInfo
 
 _OUT_OF_MEMORY = 2
@@ -35,7 +36,8 @@ class Plan:
             EngineSetError: TensorRT refuses the plan, or it is not what the manifest says.
         """
         self.file, self.device, self._trt = file, device, flavour.module
-        self.log = _Log(flavour.module)
+        self._flavour, self.log = flavour, _log_of(flavour.module)
+        self.log.take()
         self._runtime = flavour.module.Runtime(self.log.logger)
         self._engine = self._runtime.deserialize_cuda_engine(file.read_bytes())
         if self._engine is None:
@@ -52,22 +54,18 @@ class Plan:
         """Of the shared block, for a context of this profile."""
         return int(self._engine.get_device_memory_size_for_profile_v2(self.profiles.index(profile)))
 
-    def context(self, profile: str) -> Context:
-        """A context for one profile, without activation memory.
+    def context(self, profile: str, shapes_recur: bool = False) -> Context:
+        """A context for one profile, without activation memory; `shapes_recur` where it sees a single shape.
 
         Raises:
             DeviceMemoryError: not enough memory for what it keeps.
             EngineSetError: the profile cannot be selected.
         """
-        strategy = self._trt.ExecutionContextAllocationStrategy.USER_MANAGED
-        made = self._engine.create_execution_context(strategy)
-        if made is None:
-            raise self.failure(f"no execution context of {self.file.name}", "Close other programs that use the GPU")
-        index = self.profiles.index(profile)
-        if not made.set_optimization_profile_async(index, self.device.stream):
-            raise EngineSetError(f"{self.file}: profile {profile} cannot be selected. {self.log.take()}")
-        self._contexts.append(Context(self, made, profile, index))
-        return self._contexts[-1]
+        self.log.take()
+        made = Context(self, create_context(self._flavour, self._engine, shapes_recur), profile)
+        self._contexts.append(made)
+        made.select()
+        return made
 
     def shape_range(self, tensor: str, profile: int) -> str:
         """The shapes a profile allows, for people."""
@@ -110,10 +108,20 @@ class Plan:
 class Context:
     """An execution context with its shapes and addresses."""
 
-    def __init__(self, plan: Plan, context: Any, profile: str, index: int) -> None:
-        self.plan, self.profile, self._context, self._index = plan, profile, context, index
+    def __init__(self, plan: Plan, context: Any, profile: str) -> None:
+        self.plan, self.profile, self._context = plan, profile, context
+        self._index = plan.profiles.index(profile)
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._addresses: dict[str, int] = {}
+
+    def select(self) -> None:
+        """Select the profile. Errors as `Plan.context`."""
+        if self._context is None:
+            what = f"TensorRT makes no execution context of {self.plan.file.name}"
+            raise self.plan.failure(what, "Close other programs that use the GPU")
+        if not self._context.set_optimization_profile_async(self._index, self.plan.device.stream):
+            what = f"{self.plan.file}: profile {self.profile} cannot be selected"
+            raise self.plan.failure(what, "Build the set again: trt-tts build")
 
     def lend(self, address: int, size: int) -> None:
         """Give it the activation block."""
@@ -158,6 +166,12 @@ class Context:
     def close(self) -> None:
         """Free what it keeps on the GPU."""
         self._context = None
+
+
+@functools.cache
+def _log_of(trt: Any) -> _Log:
+    """TensorRT keeps the first logger it is given for the whole process, so there is one, for good."""
+    return _Log(trt)
 
 
 class _Log:
