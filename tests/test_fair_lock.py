@@ -91,3 +91,16 @@ def test_who_gives_up_waiting_does_not_keep_it(granted, monkeypatch):
         lock.__exit__(None, None, None)
     with lock:
         pass
+
+
+def test_taking_it_without_waiting():
+    lock = FairLock()
+    assert lock.take_if_free()
+    assert not lock.take_if_free()
+    lock.release()
+    with lock:
+        assert not lock.take_if_free()
+    with lock._guard:
+        assert not lock.take_if_free(), "not even for the bookkeeping"
+    assert lock.take_if_free()
+    lock.release()

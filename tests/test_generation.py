@@ -1,11 +1,14 @@
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tests.reference_case import Reference
 from tests.sampler_truth import draw
-from trt_tts.generation import Sampling, generate
+from trt_tts.errors import TrtTtsError
+from trt_tts.generation import DecodeLoop, Request, Sampling, generate
+from trt_tts.model_config import GptConfig
 from trt_tts.random_numbers import gumbel_noise
 
 
@@ -142,3 +145,86 @@ def test_extreme_sampling_parameters_do_not_crash(demo_reference, top_p, top_k):
     result = dict(generate(demo_reference.runner(), [request], rows=1))[0]
     assert not result.failed
     assert len(result.codes) > 0
+
+
+class LateRunner:
+    """Draws nothing but zeros, one call late; says when old codes are read."""
+
+    lag = 1
+    sizes = GptConfig(num_audio_tokens=626)
+    capacity = 100
+
+    def __init__(self):
+        self.noise, self.sampling = np.zeros((2, 4, 50), np.float32), np.zeros((2, 4), np.float32)
+        self.allow_end = np.zeros(2, np.bool_)
+        self.run, self.broken, self.read = 0, False, []
+
+    def reset(self):
+        self.run += 1
+
+    def _drawn(self, rows):
+        run = self.run
+        return SimpleNamespace(codes=lambda: self.read.append(run) or np.zeros((rows, 4), np.int32))
+
+    def prefill(self, row, used_rows, embedded, codes, is_code):
+        return self._drawn(1)
+
+    def step(self, count):
+        if self.broken:
+            raise TrtTtsError("broken")
+        return self._drawn(count)
+
+    def move(self, source, target):
+        pass
+
+
+def late_request(steps):
+    return Request(
+        np.zeros((3, 8), np.float32), np.zeros((3, 4), np.int32), np.zeros(3, np.bool_), GREEDY, 0, 0, steps, 0
+    )
+
+
+GREEDY = Sampling(0.0, 0.7, 20, 1.0)
+
+
+def test_codes_of_a_run_that_broke_or_ended_are_never_read_by_the_next():
+    runner = LateRunner()
+    loop = DecodeLoop(runner, 2)
+    first = loop.submit(late_request(9))
+    loop.advance()
+    runner.broken = True
+    with pytest.raises(TrtTtsError, match="broken"):
+        loop.advance()
+    assert first.ended and str(first.error) == "broken" and not loop.busy
+    runner.broken = False
+    runs = []
+    for steps in (1, 4):
+        generation = loop.submit(late_request(steps))
+        runner.read.clear()
+        while loop.busy:
+            loop.advance()
+        runs.append(set(runner.read))
+        assert (len(generation.codes), generation.truncated, generation.error) == (steps, True, None)
+    cancelled = loop.submit(late_request(50))
+    for _ in range(3):
+        loop.advance()
+    loop.cancel(cancelled)
+    assert not loop.busy
+    runner.read.clear()
+    loop.submit(late_request(2))
+    while loop.busy:
+        loop.advance()
+    assert set(runner.read) == {runner.run} and len(runs) == 2 and all(len(run) == 1 for run in runs)
+
+
+def test_an_on_end_that_fails_ends_its_own_generation_only():
+    loop = DecodeLoop(LateRunner(), 2)
+
+    def fails():
+        raise TrtTtsError("no sound")
+
+    bad, good = loop.submit(late_request(3), fails), loop.submit(late_request(5))
+    while loop.busy:
+        loop.advance()
+    assert str(bad.error) == "no sound" and good.error is None
+    assert len(good.codes) == 5

@@ -55,7 +55,9 @@ def test_closing_a_stream_frees_its_row_and_harms_no_other(engine):
     first, second = engine.stream(TEXT, seed=7), engine.stream(TEXT, seed=8)
     next(first)
     found = [next(second)]
+    loop = engine._speaker._loop
     first.close()
+    assert {item.request.seed for item in (*loop._active, *loop._waiting)} == {8}
     found += second
     assert np.array_equal(joined(found), alone)
     assert not engine._speaker._loop.busy
@@ -157,3 +159,48 @@ def test_refining_waits_for_what_is_under_way(tiny_set):
         assert tiny.synthesize("one", seed=4, max_steps=5, refine=True).text != "one"
         found += stream
         assert np.array_equal(joined(found), alone)
+
+
+def test_a_stream_that_the_collector_finds_while_another_speaks_frees_its_rows(engine, monkeypatch):
+    """It is closed by whatever thread collects it, here the one that has the turn."""
+    stream = engine.stream(TEXT, seed=21)
+    next(stream)
+    loop, step = engine._speaker._loop, engine._backend.runner.step
+    streams = [stream]
+    del stream
+
+    def collecting(count):
+        streams.clear()
+        return step(count)
+
+    monkeypatch.setattr(engine._backend.runner, "step", collecting)
+    engine.synthesize("good morning", seed=1)
+    assert 21 not in {item.request.seed for item in (*loop._active, *loop._waiting)}
+    assert not loop.busy
+
+
+def test_a_call_that_its_own_progress_ends_frees_its_rows(engine):
+    class EnoughError(Exception):
+        pass
+
+    def stop(stage):
+        raise EnoughError
+
+    with pytest.raises(EnoughError):
+        engine.synthesize(TEXT * 5, seed=1, progress=stop)
+    assert not engine._speaker._loop.busy
+
+
+def test_a_stream_begins_while_a_long_call_of_another_thread_goes_on(engine):
+    """In the midst of a segment."""
+    done, options = [], {"seed": 1, "min_steps": 1500, "max_steps": 1500}
+    long = threading.Thread(target=lambda: done.append(engine.synthesize("good morning", **options)))
+    long.start()
+    while not engine._speaker._loop.busy:
+        pass
+    stream = engine.stream("good morning", seed=2)
+    next(stream)
+    assert not done
+    stream.close()
+    long.join()
+    assert done

@@ -34,11 +34,26 @@ class FairLock:
             self._give_up(turn)
             raise
 
+    def take_if_free(self) -> bool:
+        """Take it without waiting for anything; `release` gives it back."""
+        if not self._guard.acquire(blocking=False):
+            return False
+        try:
+            taken = not self._held
+            self._held = True
+        finally:
+            self._guard.release()
+        return taken
+
+    def release(self) -> None:
+        """Hand it over to who waits longest."""
+        with self._guard:
+            self._hand_over()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with self._guard:
-            self._hand_over()
+        self.release()
 
     def _hand_over(self) -> None:
         if self._waiting:

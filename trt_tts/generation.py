@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trt_tts.backend import F32, I32, Drawn, Flags, Runner
-from trt_tts.errors import TrtTtsError
+from trt_tts.errors import DeviceLostError, TrtTtsError
 from trt_tts.model_config import MAX_CANDIDATES
 from trt_tts.options import SMALLEST_TEMPERATURE
 from trt_tts.random_numbers import gumbel_noise
@@ -66,7 +66,7 @@ class Generation:
     failed: bool = False
     """The model's numbers were not finite from the last step on."""
     error: TrtTtsError | None = None
-    """What ended the whole loop, and this generation with it."""
+    """What `on_end` raised, or what ended the whole loop."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class DecodeLoop:
         """Let waiting requests in, take one step, read codes.
 
         Raises:
-            whatever the runner or an `on_end` raises; all generations have ended with that `error` then.
+            whatever the runner raises; all generations have ended with that `error` then.
         """
         try:
             if not self._active:
@@ -180,7 +180,12 @@ class DecodeLoop:
             if not row.truncated:
                 return
         row.ended = True
-        row.on_end()
+        try:
+            row.on_end()
+        except DeviceLostError:
+            raise
+        except TrtTtsError as error:  # of this one's sound: its mates go on
+            row.error = error
         self._leave(row)
 
     def _leave(self, row: Generation) -> None:
@@ -196,7 +201,6 @@ class DecodeLoop:
             generation.ended, generation.error = True, generation.error or known
         self._active.clear()
         self._waiting.clear()
-        self._flying.clear()
 
 
 @dataclass(frozen=True, eq=False)

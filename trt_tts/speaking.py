@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -23,6 +24,7 @@ class Speaker:
         self._backend = backend
         self._loop = DecodeLoop(backend.runner, rows)
         self._lock = FairLock()
+        self._cancelled: deque[Speech] = deque()
         self._closed = False
 
     def speak(self, jobs: Sequence[Job], options: SynthesisOptions, progress: Progress) -> list[Speech]:
@@ -31,9 +33,11 @@ class Speaker:
         Raises:
             TrtTtsError: the engine is closed, or its loop broke.
         """
-        with self._turn():
-            speeches = [self._submit(job, options) for job in jobs]
+        speeches = [Speech(job) for job in jobs]
         try:
+            with self._turn():
+                for speech in speeches:
+                    self._submit(speech, options)
             self._finish(speeches, progress)
         except BaseException:
             self._cancel(speeches)
@@ -46,9 +50,10 @@ class Speaker:
         Raises:
             as `Speech.audio`.
         """
-        with self._turn():
-            speech = self._submit(job, options)
+        speech = Speech(job)
         try:
+            with self._turn():
+                self._submit(speech, options)
             for index in range(len(speech.clips)):
                 ended = False
                 while not ended:
@@ -62,7 +67,7 @@ class Speaker:
         """The runner is free inside: what was under way has ended, and nothing else begins."""
         with self._turn():
             while self._loop.busy:
-                self._loop.advance()
+                self._advance()
             yield
 
     def require_open(self) -> None:
@@ -82,18 +87,23 @@ class Speaker:
         with self._lock:
             self.require_open()
             with self._backend.activated():
+                self._drop_cancelled()
                 yield
 
-    def _submit(self, job: Job, options: SynthesisOptions) -> Speech:
-        clips = [Clip(self._backend, self._loop, request, options.use_decoder) for request in job.requests]
-        return Speech(job, clips)
+    def _submit(self, speech: Speech, options: SynthesisOptions) -> None:
+        for request in speech.job.requests:
+            speech.clips.append(Clip(self._backend, self._loop, request, options.use_decoder))
+
+    def _advance(self) -> None:
+        self._drop_cancelled()
+        self._loop.advance()
 
     def _finish(self, speeches: list[Speech], progress: Progress) -> None:
         total, before = sum(len(speech.clips) for speech in speeches), 0
         while before < total:
             with self._turn():
                 while (ended := sum(speech.ended for speech in speeches)) == before:
-                    self._loop.advance()
+                    self._advance()
                     if self._lock.wanted:
                         break
             # Outside of the turn: it may be the application's own code.
@@ -108,16 +118,25 @@ class Speaker:
             with self._turn():
                 clip.decode()
                 while not (clip.waiting or clip.ended) and not self._lock.wanted:
-                    self._loop.advance()
+                    self._advance()
                     clip.decode()
                 if clip.waiting or clip.ended:
                     return speech.chunk(index), clip.ended
 
     def _cancel(self, speeches: Sequence[Speech]) -> None:
-        with self._lock:
-            if self._closed or all(clip.ended for speech in speeches for clip in speech.clips):
-                return
-            with self._backend.activated():
-                for speech in speeches:
-                    for clip in speech.clips:
-                        clip.cancel()
+        """Take speeches out, now or in the next turn. Never waits: a stream may be dropped, and collected, anywhere,
+        also by a thread that has the turn."""
+        running = [speech for speech in speeches if not speech.all_ended]
+        self._cancelled.extend(running)
+        if running and self._lock.take_if_free():
+            try:
+                if not self._closed:
+                    with self._backend.activated():
+                        self._drop_cancelled()
+            finally:
+                self._lock.release()
+
+    def _drop_cancelled(self) -> None:
+        while self._cancelled:
+            for clip in self._cancelled.popleft().clips:
+                clip.cancel()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,13 +35,20 @@ class Job:
 class Speech:
     """The clips of a job's segments, joined."""
 
-    def __init__(self, job: Job, clips: Sequence[Clip]) -> None:
-        self.job, self.clips = job, clips
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.clips: list[Clip] = []
+        """One per segment, once they are submitted."""
 
     @property
     def ended(self) -> int:
         """How many segments have ended."""
         return sum(clip.ended for clip in self.clips)
+
+    @property
+    def all_ended(self) -> bool:
+        """Whether nothing of it is under way."""
+        return all(clip.ended for clip in self.clips)
 
     def audio(self) -> Audio:
         """The whole text, with its pauses, once all clips have ended.

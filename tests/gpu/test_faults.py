@@ -142,6 +142,27 @@ def test_a_graph_that_cannot_be_loaded_at_its_first_use_leaves_nothing(emulator,
             assert np.array_equal(engine.synthesize("one", **OPTIONS).samples, wanted)
 
 
+def test_what_fails_for_one_call_leaves_the_others_alone(emulator, tiny_trt_set):
+    """A graph that cannot be loaded is not needed by the stream beside."""
+    options = {"seed": 3, "min_steps": 90, "max_steps": 90}
+    with Engine.load(tiny_trt_set) as engine:
+        wanted = engine.synthesize("one", **options).samples
+    with Engine.load(tiny_trt_set) as engine:
+        stream = engine.stream("one", **options)
+        found = [next(stream)]
+        real = engine._backend.device.allocate
+
+        def short_of_memory(size):
+            raise DeviceMemoryError("none left", OUT_OF_MEMORY)
+
+        engine._backend.device.allocate = short_of_memory
+        with pytest.raises(DeviceMemoryError):
+            engine.synthesize("two", **OPTIONS, use_decoder=False)
+        engine._backend.device.allocate = real
+        found += stream
+        assert np.array_equal(np.concatenate([chunk.samples for chunk in found]), wanted)
+
+
 def test_a_lost_gpu_stays_lost_for_the_engine_and_closing_ends(emulator, tiny_trt_set):
     engine = Engine.load(tiny_trt_set)
     emulator.fail(30, LOST, sticky=True)
