@@ -1,12 +1,12 @@
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
 
 import trt_tts
 from tests.reference_case import Reference, snr
+from tests.threads import at_once
 from trt_tts import (
     CapacityError,
     Engine,
@@ -197,11 +197,7 @@ def test_eight_threads_get_their_serial_results(engine):
     def speak(seed):
         found[seed] = engine.synthesize(TEXT, seed=seed).samples
 
-    threads = [threading.Thread(target=speak, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(speak, range(8))
     assert all(np.array_equal(a, b) for a, b in zip(serial, found, strict=True))
 
 

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from tests.threads import at_once
 from trt_tts import Engine, GenerationError, SynthesisOptions, TrtTtsError, UsageError
 from trt_tts.errors import TextError
 
@@ -91,11 +92,7 @@ def test_threads_share_the_batch_and_get_what_they_would_get_alone(engine):
         else:
             found[seed] = engine.synthesize(TEXT, seed=seed).samples
 
-    threads = [threading.Thread(target=speak, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(speak, range(8))
     assert all(np.array_equal(found[seed], alone[seed]) for seed in range(8))
 
 

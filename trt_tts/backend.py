@@ -121,13 +121,6 @@ class Backend(Protocol):
     def text_head(self) -> TextHead:
         """Loaded at the first call."""
 
-    @property
-    def window_steps(self) -> int:
-        """Most steps of a window."""
-
-    def margin(self, use_decoder: bool) -> int:
-        """Steps to each side that the sound of hidden states, or else of codes, depends on."""
-
     def decode_hidden(self, hidden: Any, window: Window) -> Samples:
         """What is kept of a window's sound, float32 [window.keep], from its steps' hidden states."""
 

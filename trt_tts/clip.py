@@ -15,10 +15,12 @@ from trt_tts.windows import Windows
 class Clip:
     """Submits a request to the loop. Used by one thread at a time, as the loop is."""
 
-    def __init__(self, backend: Backend, loop: DecodeLoop, request: Request, use_decoder: bool) -> None:
-        """With `use_decoder`, sound is made from hidden states, else from codes."""
+    def __init__(
+        self, backend: Backend, loop: DecodeLoop, request: Request, windows: Windows, use_decoder: bool
+    ) -> None:
+        """With `use_decoder`, sound is made from hidden states, else from codes; `windows` must suit that."""
         self._backend, self._loop, self._use_decoder = backend, loop, use_decoder
-        self._windows = Windows(backend.margin(use_decoder), backend.window_steps)
+        self._windows = windows
         self._parts: deque[Samples] = deque()
         self.taken = 0
         """Samples that were given out."""

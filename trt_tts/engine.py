@@ -56,7 +56,7 @@ class Engine:
     def __init__(self, path: Path, manifest: Manifest, backend: Backend, threads: int) -> None:
         """Use `Engine.load`."""
         self._path, self._manifest, self._backend, self._threads = path, manifest, backend, threads
-        self._speaker = Speaker(backend, manifest.limits.max_batch)
+        self._speaker = Speaker(backend, manifest.config, manifest.limits)
         capacity = manifest.limits.capacity
         self._frontend = Frontend(path, manifest.config.gpt, capacity, manifest.prompt, manifest.alphabet)
 

@@ -12,17 +12,20 @@ from trt_tts.clip import Clip
 from trt_tts.errors import TrtTtsError
 from trt_tts.fair_lock import FairLock
 from trt_tts.generation import DecodeLoop
+from trt_tts.manifest import Limits
+from trt_tts.model_config import ModelConfig
 from trt_tts.options import SynthesisOptions
 from trt_tts.progress import Progress
 from trt_tts.speech import Job, Speech
+from trt_tts.windows import Windows, receptive_steps
 
 
 class Speaker:
     """Turns jobs into sound. Threads take turns; a turn ends early when another thread waits for one."""
 
-    def __init__(self, backend: Backend, rows: int) -> None:
-        self._backend = backend
-        self._loop = DecodeLoop(backend.runner, rows)
+    def __init__(self, backend: Backend, config: ModelConfig, limits: Limits) -> None:
+        self._backend, self._config, self._limits = backend, config, limits
+        self._loop = DecodeLoop(backend.runner, limits.max_batch)
         self._lock = FairLock()
         self._cancelled: deque[Speech] = deque()
         self._closed = False
@@ -91,8 +94,11 @@ class Speaker:
                 yield
 
     def _submit(self, speech: Speech, options: SynthesisOptions) -> None:
+        config, use_decoder = self._config, options.use_decoder
+        margin = receptive_steps(config.decoder if use_decoder else config.dvae.decoder, config.vocos)
         for request in speech.job.requests:
-            speech.clips.append(Clip(self._backend, self._loop, request, options.use_decoder))
+            windows = Windows(margin, self._limits.codec_steps)
+            speech.clips.append(Clip(self._backend, self._loop, request, windows, use_decoder))
 
     def _advance(self) -> None:
         self._drop_cancelled()

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import threading
 from contextlib import closing
 from dataclasses import replace
 
@@ -12,6 +11,7 @@ import pytest
 
 from tests.cuda_emulator.environment import EMULATED
 from tests.reference_case import snr
+from tests.threads import at_once
 from trt_tts import CapacityError, Engine, EngineSetError, TrtTtsError
 from trt_tts.builders.engine_set import hash_files
 from trt_tts.cuda.device import Device
@@ -146,11 +146,7 @@ def test_threads_get_what_they_would_get_alone(gpu):
     def speak(index):
         found[index] = gpu.synthesize(TEXTS[index], seed=7, max_steps=15).samples
 
-    threads = [threading.Thread(target=speak, args=(i,)) for i in range(len(TEXTS))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(speak, range(len(TEXTS)))
     assert all(same(alone[i], found[i]) for i in range(len(TEXTS)))
 
 

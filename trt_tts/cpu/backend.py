@@ -14,7 +14,7 @@ from trt_tts.cpu.gpt import GptRunner
 from trt_tts.cpu.session import open_session
 from trt_tts.cpu.text_head import CpuTextHead
 from trt_tts.manifest import Manifest
-from trt_tts.windows import Window, receptive_steps
+from trt_tts.windows import Window
 
 
 class CpuBackend:
@@ -44,16 +44,6 @@ class CpuBackend:
     def text_head(self) -> CpuTextHead:
         """As `Backend.text_head`."""
         return CpuTextHead(self._session("text_head"), self.runner)
-
-    @property
-    def window_steps(self) -> int:
-        """As `Backend.window_steps`."""
-        return self._manifest.limits.codec_steps
-
-    def margin(self, use_decoder: bool) -> int:
-        """As `Backend.margin`."""
-        config = self._manifest.config
-        return receptive_steps(config.decoder if use_decoder else config.dvae.decoder, config.vocos)
 
     def decode_hidden(self, hidden: F32, window: Window) -> Samples:
         """As `Backend.decode_hidden`, from float32 [T, E]."""

@@ -31,7 +31,7 @@ from trt_tts.gpu.plan import Plan
 from trt_tts.gpu.workspace import Workspace
 from trt_tts.gpu_reading import memory_users, read_gpu
 from trt_tts.manifest import Manifest
-from trt_tts.windows import Window, receptive_steps
+from trt_tts.windows import Window
 
 WINDOW = "window"
 """Profile of the codecs."""
@@ -97,16 +97,6 @@ class GpuBackend:
         loaded = self._on_demand("text_head", text_head_blocks())
         return GpuTextHead(self.device, loaded, self.runner.last_hidden, self._manifest.config.gpt.hidden_size)
 
-    @property
-    def window_steps(self) -> int:
-        """As `Backend.window_steps`."""
-        return self._manifest.limits.codec_steps
-
-    def margin(self, use_decoder: bool) -> int:
-        """As `Backend.margin`."""
-        config = self._manifest.config
-        return receptive_steps(config.decoder if use_decoder else config.dvae.decoder, config.vocos)
-
     def decode_hidden(self, hidden: States, window: Window) -> Samples:
         """As `Backend.decode_hidden`."""
         self.runner.states.gather(hidden, self._window)
@@ -115,7 +105,7 @@ class GpuBackend:
     def decode_codes(self, codes: I32, window: Window) -> Samples:
         """As `Backend.decode_codes`."""
         if self._codes_codec is None:
-            books, steps = self._manifest.config.gpt.num_vq, self.window_steps
+            books, steps = self._manifest.config.gpt.num_vq, self._manifest.limits.codec_steps
             loaded = self._on_demand("codec_vq", {"codes": Block((1, books, steps), "int32")})
             codec = Codec(self.device, loaded.context)
             self._codes_codec = CodesCodec(self.device, loaded, codec, self._wav, self._sound)
