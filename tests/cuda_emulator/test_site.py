@@ -1,6 +1,7 @@
 """The emulated TensorRT: a plan is built, captured and replayed, against what the graph must compute."""
 
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -77,6 +78,30 @@ def test_a_captured_launch_replays_in_place(tmp_path):
     command = [sys.executable, "-m", "tests.cuda_emulator.test_site", str(tmp_path)]
     done = subprocess.run(command, env=environment, cwd=FOLDER.parents[1], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+NAMES = """
+import enum, inspect, json
+import tensorrt
+print(json.dumps({
+    name: {key: getattr(kind, key).value if issubclass(kind, enum.Enum) else None
+           for key in dir(kind) if not key.startswith("_") and (key.isupper() or not issubclass(kind, enum.Enum))}
+    for name, kind in vars(tensorrt).items() if inspect.isclass(kind)
+}))
+"""
+
+
+def test_the_stand_in_has_no_name_and_no_value_that_the_real_one_lacks():
+    """Against NVIDIA's own package, which needs no GPU for that."""
+    real = pytest.importorskip("tensorrt_rtx")
+    environment = os.environ | {"PYTHONPATH": str(FOLDER / "site")}
+    output = subprocess.run([sys.executable, "-c", NAMES], env=environment, capture_output=True, text=True, check=True)
+    found = json.loads(output.stdout)
+    assert {"Runtime", "ICudaEngine", "IExecutionContext", "BuilderFlag"} <= found.keys()
+    for name, members in found.items():
+        for member, value in members.items():
+            known = getattr(getattr(real, name), member)
+            assert value is None or int(known) == value, f"{name}.{member}"
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ class ProfilingVerbosity(IntEnum):
 
 
 class BuilderFlag(IntEnum):
-    TF32 = 5
-    REQUIRE_USER_ALLOCATION = 21
+    TF32 = 6
+    REQUIRE_USER_ALLOCATION = 28
 
 
 class ExecutionContextAllocationStrategy(IntEnum):
