@@ -20,7 +20,9 @@ from trt_tts.builders.gpu_set import GpuBuild, build_gpu_set
 from trt_tts.builders.graphs.gpt import gpt_graph
 from trt_tts.builders.graphs.graph import Graph
 from trt_tts.builders.graphs.registry import GRAPHS
+from trt_tts.cuda.libcuda import library
 from trt_tts.demo import demo_checkpoint
+from trt_tts.errors import MissingDependencyError
 from trt_tts.flavour import load_flavour
 
 REFERENCE = Path(__file__).parent / "reference"
@@ -49,6 +51,16 @@ def _no_user_settings(monkeypatch, tmp_path_factory):
         monkeypatch.delenv(name, raising=False)
     for kind in ("DATA", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(tmp_path_factory.getbasetemp() / "no-data"))
+
+
+@pytest.fixture(autouse=True)
+def _a_driver_for_gpu_tests(request):
+    """With `-m gpu` on a machine without an NVIDIA driver, say that instead of failing test by test."""
+    if request.node.get_closest_marker("gpu"):
+        try:
+            library()
+        except MissingDependencyError as error:
+            pytest.skip(str(error))
 
 
 @pytest.fixture(scope="session")
