@@ -8,6 +8,7 @@ import pytest
 from tests.threads import at_once
 from trt_tts import Engine, GenerationError, SynthesisOptions, TrtTtsError, UsageError
 from trt_tts.errors import TextError
+from trt_tts.fair_lock import FairLock
 
 TEXT = "the engine is ready. good morning. the train is late, and the weather is fine"
 
@@ -94,6 +95,13 @@ def test_threads_share_the_batch_and_get_what_they_would_get_alone(engine):
 
     at_once(speak, range(8))
     assert all(np.array_equal(found[seed], alone[seed]) for seed in range(8))
+
+
+def test_a_turn_always_gets_somewhere_though_others_wait(engine, monkeypatch):
+    """As when two streams do nothing but wait for each other."""
+    monkeypatch.setattr(FairLock, "wanted", True)
+    wanted = engine.synthesize(TEXT, seed=3).samples
+    assert np.array_equal(joined(engine.stream(TEXT, seed=3)), wanted)
 
 
 def test_what_is_wrong_is_said_before_the_first_chunk(engine):

@@ -123,9 +123,12 @@ class Speaker:
         while True:
             with self._turn():
                 clip.decode()
-                while not (clip.waiting or clip.ended) and not self._lock.wanted:
+                while not (clip.waiting or clip.ended):
+                    # At least once in a turn, or threads that only hand it to each other would get nowhere.
                     self._advance()
                     clip.decode()
+                    if self._lock.wanted:
+                        break
                 if clip.waiting or clip.ended:
                     return speech.chunk(index), clip.ended
 
