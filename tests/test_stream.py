@@ -10,6 +10,7 @@ from trt_tts import Engine, GenerationError, SynthesisOptions, TrtTtsError, Usag
 from trt_tts.errors import TextError
 from trt_tts.fair_lock import FairLock
 
+SHORT = "the engine is ready. good morning"
 TEXT = "the engine is ready. good morning. the train is late, and the weather is fine"
 
 
@@ -84,17 +85,17 @@ def test_streams_that_take_turns_and_calls_in_between_do_not_influence_each_othe
 
 
 def test_threads_share_the_batch_and_get_what_they_would_get_alone(engine):
-    alone = {seed: engine.synthesize(TEXT, seed=seed).samples for seed in range(8)}
+    alone = {seed: engine.synthesize(SHORT, seed=seed).samples for seed in range(5)}
     found = {}
 
     def speak(seed):
         if seed % 2:
-            found[seed] = joined(engine.stream(TEXT, seed=seed))
+            found[seed] = joined(engine.stream(SHORT, seed=seed))
         else:
-            found[seed] = engine.synthesize(TEXT, seed=seed).samples
+            found[seed] = engine.synthesize(SHORT, seed=seed).samples
 
-    at_once(speak, range(8))
-    assert all(np.array_equal(found[seed], alone[seed]) for seed in range(8))
+    at_once(speak, range(5))
+    assert all(np.array_equal(found[seed], alone[seed]) for seed in range(5))
 
 
 def test_a_turn_always_gets_somewhere_though_others_wait(engine, monkeypatch):

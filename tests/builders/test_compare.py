@@ -38,6 +38,7 @@ def test_a_cpu_set_is_compared_with_another_without_the_checkpoint(exact, int8):
     assert not found.simulated
 
 
+@pytest.mark.slow
 def test_fp32_is_exported_from_the_checkpoint(exact, int8, demo, demo_set, monkeypatch):
     monkeypatch.setattr(module, "export_graph", export_by_copying(demo_set))
     wanted = Comparison(int8, None, TEXTS, 2, (0, 1))

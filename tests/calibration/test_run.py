@@ -96,6 +96,7 @@ def test_judged_texts_are_not_calibrated_on(tiny, monkeypatch):
     assert set(heard) == set(DATASET.texts) - set(TEXTS)
 
 
+@pytest.mark.slow
 def test_sensitivity_is_measured_for_every_linear_and_kept(tiny, tmp_path):
     found, stages = calibrate(tiny, sensitivity=True)
     assert set(found.calibration.sensitivity) == set(found.calibration.scales)

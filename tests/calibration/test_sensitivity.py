@@ -28,6 +28,7 @@ def parts(tiny, tiny_set):
     return Reference(tiny, tiny.hashes, tiny_set, file, tiny_set / "codec.onnx"), spoken, calibration
 
 
+@pytest.mark.slow
 def test_damage_is_ranked_and_a_ruined_scale_comes_first(parts, tmp_path):
     reference, spoken, calibration = parts
     ruined = "layers.1.mlp.gate_up_proj/MatMul"

@@ -51,7 +51,7 @@ def test_runtime_over_cuda_bindings(library, tiny_set):
 
 
 @pytest.mark.slow
-def test_published_contract_over_cuda_bindings(library, demo_set):
+def test_faults_and_the_demo_voice_over_cuda_bindings(library, demo_set):
     run(emulated_environment(library, "cuda-bindings") | sets(demo_set.parent), ENGINE, "-m", "gpu and slow")
 
 
@@ -61,5 +61,6 @@ def test_device_layer_over_pycuda(library, pycuda):
 
 
 @pytest.mark.slow
-def test_runtime_over_pycuda(library, pycuda, tiny_set):
-    run(emulated_environment(library, "pycuda", pycuda) | sets(tiny_set.parent), ENGINE, "-m", "gpu and not slow")
+def test_runtime_and_faults_over_pycuda(library, pycuda, tiny_set):
+    tests = [*ENGINE, "--ignore", "tests/gpu/test_demo_voice.py"]
+    run(emulated_environment(library, "pycuda", pycuda) | sets(tiny_set.parent), tests, "-m", "gpu")

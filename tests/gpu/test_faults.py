@@ -8,7 +8,7 @@ import pytest
 from trt_tts import Engine, TrtTtsError
 from trt_tts.errors import CudaError, DeviceLostError, DeviceMemoryError
 
-pytestmark = pytest.mark.gpu
+pytestmark = [pytest.mark.gpu, pytest.mark.slow]
 LIVE = ("device_live", "pinned_live", "streams_live", "events_live", "graphs_live", "contexts_retained")
 INVALID, OUT_OF_MEMORY, LOST = 1, 2, 719
 OPTIONS = {"seed": 3, "min_steps": 4, "max_steps": 4}
