@@ -85,7 +85,6 @@ def test_nothing_is_allocated_after_warming_up(emulator, gpu):
 
 def test_warming_up_captures_every_graph(emulator, tiny_trt_set):
     with Engine.load(tiny_trt_set) as engine:
-        assert emulator.stat("graphs_live") == 0 or emulator.stat("contexts_retained") > 1
         before = emulator.stat("graphs_live")
         engine.warm_up()
         decode = engine._backend.runner.decode
