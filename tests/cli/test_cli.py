@@ -188,3 +188,10 @@ def test_ascii_only_console_does_not_break(demo_set, tmp_path):
     result = trt_tts("say", "你好", "-e", demo_set, PYTHONIOENCODING="ascii", PYTHONUTF8="0", LC_ALL="C")
     assert result.returncode == 1
     assert b"Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("megabytes", ["0", "-1", "nan", "inf", "1e300"])
+def test_a_memory_limit_that_is_none_is_refused_before_anything_is_loaded(megabytes, tmp_path):
+    result = trt_tts("say", "one", "--engine", "nowhere", "--memory-limit", megabytes, cwd=tmp_path)
+    assert result.returncode == 2
+    assert "memory-limit is" in stderr(result) and "allowed: more than 0" in stderr(result)

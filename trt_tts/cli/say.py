@@ -17,6 +17,7 @@ from trt_tts.options import SynthesisOptions
 from trt_tts.sets import choose_set
 
 _D = SynthesisOptions()
+MOST_MEGABYTES = 1e9
 _BOM_CODECS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
@@ -71,6 +72,8 @@ def say(
         top_k=top_k, repetition_penalty=repetition_penalty, max_steps=max_steps, min_steps=min_steps, seed=seed,
         refine=refine, normalize=normalize, use_decoder=use_decoder, language=language,
     )  # fmt: skip
+    if memory_limit is not None and not 0 < memory_limit < MOST_MEGABYTES:
+        raise UsageError(f"memory-limit is {memory_limit:g} MB; allowed: more than 0, less than {MOST_MEGABYTES:g}")
     words = _read_text(text, file)
     if output != "-":
         Audio.check_target(Path(output))
