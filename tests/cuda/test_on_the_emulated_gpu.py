@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cuda_emulator.compiling import build_library, compiler
 from tests.cuda_emulator.environment import emulated_environment
-from tests.cuda_emulator.library import build_library, compiler
 from tests.cuda_emulator.pycuda_wheel import pycuda_folder
 
 ROOT = Path(__file__).parent.parent.parent

@@ -16,66 +16,66 @@ class Emulator:
         for name, result, *arguments in _SIGNATURES:
             function = getattr(library, name)
             function.restype, function.argtypes = result, arguments
-        self.library = library
+        self._driver = library
 
     def stat(self, name: str) -> int:
         """One counter by the name that README.md lists."""
-        value = int(self.library.emu_stat(name.encode()))
+        value = int(self._driver.emu_stat(name.encode()))
         if value == _UNKNOWN:
             raise KeyError(name)
         return value
 
     def calls(self, function: str) -> int:
         """How often one driver function was called; name it without its version suffix."""
-        return int(self.library.emu_calls(function.encode()))
+        return int(self._driver.emu_calls(function.encode()))
 
     def start_log(self) -> None:
         """Forget the names of the calls so far and note those that follow."""
-        self.library.emu_log_start()
+        self._driver.emu_log_start()
 
     def log(self) -> list[str]:
         """The names of the calls since start_log, in order."""
-        return self._text(self.library.emu_log).split()
+        return self._text(self._driver.emu_log).split()
 
     def fail(self, nth: int, code: int, *, sticky: bool = False) -> None:
         """Let the nth call from now return a code and do nothing; if sticky, every call after it too."""
-        self.library.emu_fail(nth, code, sticky)
+        self._driver.emu_fail(nth, code, sticky)
 
     def stop_failing(self) -> None:
         """Take an injected failure back."""
-        self.library.emu_fail(0, 0, 0)
+        self._driver.emu_fail(0, 0, 0)
 
     def failed(self) -> bool:
         """Whether the injected failure was hit."""
-        return bool(self.library.emu_failed())
+        return bool(self._driver.emu_failed())
 
     def in_device(self, address: int, size: int) -> bool:
         """Whether a range lies inside one live device allocation."""
-        return bool(self.library.emu_in_device(address, size))
+        return bool(self._driver.emu_in_device(address, size))
 
     def enqueue(self, stream: int, function: Callable[[int | None], None]) -> object:
         """Queue a Python function as if it were a kernel; keep what this returns alive for as long as it may run."""
         kernel = Kernel(function)
-        code = self.library.emu_enqueue(stream, kernel, None)
+        code = self._driver.emu_enqueue(stream, kernel, None)
         if code:
             raise RuntimeError(f"emu_enqueue: error {code}: {self.last_fault()}")
         return kernel
 
     def raise_in_kernel(self, code: int) -> None:
         """Lose the device, from inside a queued function."""
-        self.library.emu_raise(code)
+        self._driver.emu_raise(code)
 
     def is_capturing(self, stream: int) -> bool:
         """Whether a capture was begun on the stream and not ended."""
-        return bool(self.library.emu_is_capturing(stream))
+        return bool(self._driver.emu_is_capturing(stream))
 
     def invalidate(self, stream: int, why: str) -> None:
         """Spoil the capture of a stream as work that cannot be captured does."""
-        self.library.emu_invalidate(stream, why.encode())
+        self._driver.emu_invalidate(stream, why.encode())
 
     def last_fault(self) -> str:
         """The sentence about the last thing that CUDA would have refused or that would have broken there."""
-        return self._text(self.library.emu_last_fault)
+        return self._text(self._driver.emu_last_fault)
 
     def _text(self, function: Callable[[ctypes.Array[ctypes.c_char] | None, int], int]) -> str:
         buffer = ctypes.create_string_buffer(function(None, 0))

@@ -10,12 +10,12 @@ class Driver:
     """Calls by name: `call` gives the error code, `ok` insists on success, `make` returns what the call makes."""
 
     def __init__(self) -> None:
-        self.library = ctypes.CDLL("libcuda.so.1")
+        self._driver = ctypes.CDLL("libcuda.so.1")
 
     def call(self, name: str, *arguments: Any) -> int:
         # A plain int would be passed as a C int and lose the upper half of an address.
         wide = [ctypes.c_ulonglong(each) if isinstance(each, int) else each for each in arguments]
-        return int(getattr(self.library, name)(*wide))
+        return int(getattr(self._driver, name)(*wide))
 
     def ok(self, name: str, *arguments: Any) -> None:
         code = self.call(name, *arguments)

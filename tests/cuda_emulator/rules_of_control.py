@@ -142,7 +142,7 @@ def functions_are_found_by_their_base_names(cuda: Driver, emulator: Emulator) ->
         cuda.call("cuGetProcAddress_v2", name.encode(), ctypes.byref(found), 13000, 0, ctypes.byref(status))
         return found.value
 
-    newest = ctypes.cast(cuda.library.cuMemAlloc_v2, ctypes.c_void_p).value
+    newest = ctypes.cast(cuda._driver.cuMemAlloc_v2, ctypes.c_void_p).value
     assert (find("cuMemAlloc"), status.value) == (newest, 0)
     assert (find("cuNoSuchFunction"), status.value) == (None, 1)
     assert (find("emu_stat"), status.value) == (None, 1)

@@ -19,7 +19,7 @@ from tests.cuda_emulator import (
     rules_of_memory,
     rules_of_streams,
 )
-from tests.cuda_emulator.library import build_library, compiler
+from tests.cuda_emulator.compiling import build_library, compiler
 
 pytestmark = pytest.mark.skipif(compiler() is None, reason="no C compiler to build the emulated CUDA driver with")
 

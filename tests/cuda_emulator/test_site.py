@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
+from tests.cuda_emulator.compiling import build_library, compiler
 from tests.cuda_emulator.driver import Driver, content
-from tests.cuda_emulator.library import build_library, compiler
 from tests.small_graph import HALF, node, write
 
 FOLDER = Path(__file__).parent
