@@ -2,7 +2,7 @@
 
     python benchmarks/host_overhead.py [--driver pycuda]
 
-What is timed is the whole decode loop of this program from the end of the prompts on, noise and bookkeeping included, and
+What is timed is the whole decode loop of this program after the prompts, noise and bookkeeping included, and
 the emulated driver's own work. While a GPU computes a step, the host prepares the next: as long as this figure is below
 the step's time, the GPU never waits. Needs a C compiler; Linux only.
 """
