@@ -273,9 +273,12 @@ def test_a_wrong_plan_is_an_error_that_names_it_and_leaves_nothing(tiny_trt_set,
     swap(folder, "codec.plan", (folder / "codec_vq.plan").read_bytes() if content == "another plan" else b"nothing")
     with closing(Device()) as other, other.activated():
         before = other.memory_info()[0]
-        with pytest.raises(EngineSetError, match=r"codec\.plan"):
+        with pytest.raises(EngineSetError, match=r"codec\.plan") as caught:
             Engine.load(folder)
-        assert other.memory_info()[0] >= before - (4 << 20)
+        # Though the error, with all its frames, is still there.
+        assert caught.traceback
+        slack = 0 if os.environ.get(EMULATED) else 4 << 20
+        assert other.memory_info()[0] >= before - slack
 
 
 def test_a_set_for_another_card_is_refused(tiny_trt_set, tmp_path):

@@ -90,6 +90,8 @@ def require_memory(
         lines.append(f"{(gpu.memory - free) / 1e6:.0f} of {gpu.memory / 1e6:.0f} MB of {gpu.name} are taken by others:")
         lines += [f"  {user}" for user in users] or ["  the driver does not say by whom"]
     offers = list(_offers(manifest, budget))
+    if limited:
+        offers = [f"memory_limit of at least {needed / 1e6:.1f} MB", *offers]
     lines.append(f"What would fit: {'; or '.join(offers)}" if offers else "Nothing smaller fits: close other programs")
     raise CapacityError("\n".join(lines))
 

@@ -90,19 +90,24 @@ class Plan:
 
     def _require_same(self, graph: GraphInfo) -> None:
         """A plan that another graph was built into would read and write the wrong memory."""
-        engine = self._engine
         wanted = {item.name: (item.dtype, item.shape) for item in (*graph.inputs, *graph.outputs)}
-        names = [engine.get_tensor_name(i) for i in range(engine.num_io_tensors)]
-        if set(names) != set(wanted):
-            raise EngineSetError(f"{self.file} has the tensors {sorted(names)}, its manifest {sorted(wanted)}")
+        found, count = self._tensors(), self._engine.num_optimization_profiles
+        if found.keys() != wanted.keys():
+            raise EngineSetError(f"{self.file} has the tensors {sorted(found)}, its manifest {sorted(wanted)}")
         for name, (dtype, shape) in wanted.items():
-            found = str(np.dtype(self._trt.nptype(engine.get_tensor_dtype(name))))
-            fixed = tuple(engine.get_tensor_shape(name))
-            if found != dtype or not _may_be(fixed, shape):
-                raise EngineSetError(f"{self.file}: {name} is {found} {fixed}, by its manifest {dtype} {shape}")
-        if engine.num_optimization_profiles != len(self.profiles):
-            count = engine.num_optimization_profiles
+            kind, fixed = found[name]
+            if kind != dtype or not _may_be(fixed, shape):
+                raise EngineSetError(f"{self.file}: {name} is {kind} {fixed}, by its manifest {dtype} {shape}")
+        if count != len(self.profiles):
             raise EngineSetError(f"{self.file} has {count} profiles, by its manifest {len(self.profiles)}")
+
+    def _tensors(self) -> dict[str, tuple[str, tuple[int, ...]]]:
+        """Type and shape by name. No error may leave a frame that holds the engine: it would outlive its context."""
+        engine, found = self._engine, {}
+        for name in (engine.get_tensor_name(i) for i in range(engine.num_io_tensors)):
+            kind = np.dtype(self._trt.nptype(engine.get_tensor_dtype(name)))
+            found[name] = str(kind), tuple(engine.get_tensor_shape(name))
+        return found
 
 
 class Context:
