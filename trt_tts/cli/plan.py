@@ -89,7 +89,7 @@ def _plan_of_set(folder: Path, as_json: bool) -> None:
         rows.add_row(part.name, megabytes(part.bytes), part.where)
     rows.add_row("engine on the GPU", megabytes(device_total(parts)), "device", style="bold")
     out.print(rows)
-    note("the CUDA context, and codec_vq, text_head and voice_encoder at their first use, come on top")
+    note("the CUDA context, and codec_vq and text_head at their first use, come on top")
 
 
 def _sizes(named: Path | None) -> tuple[ModelConfig, str]:
