@@ -237,7 +237,7 @@ class Engine:
     def _prepare(self, text: str, options: SynthesisOptions) -> Job:
         self._speaker.require_open()
         seed = secrets.randbits(32) if options.seed is None else options.seed
-        paragraphs = self._frontend.paragraphs(text, options.normalize)
+        paragraphs = self._frontend.paragraphs(text, options)
         if options.refine:
             with self._speaker.alone():
                 paragraphs = [self._refine(clean, options, seed) for clean in paragraphs]
@@ -259,7 +259,7 @@ class Engine:
         refined = " ".join(parts)
         if not any(c.isalnum() for c in refined):
             return CleanText(clean.text, (*clean.warnings, "the refine pass returned no text; spoke the original"))
-        again = self._frontend.clean(refined, options.normalize)
+        again = self._frontend.clean(refined, options.normalize, options.language)
         return CleanText(again.text, (*clean.warnings, *again.warnings))
 
     def _option_warnings(self, options: SynthesisOptions) -> list[str]:

@@ -14,6 +14,7 @@ from trt_tts.manifest import TEXT_EMBEDDING, TOKENIZER, VOICES
 from trt_tts.model_config import GptConfig
 from trt_tts.options import SynthesisOptions
 from trt_tts.text.clean import CleanText, clean_text
+from trt_tts.text.language import main_language
 from trt_tts.text.prompt import SPEAKER, speech_prompt
 from trt_tts.text.segments import PARAGRAPH_PAUSE, Segment, split_paragraphs, split_text
 from trt_tts.text.tokenizer import load_tokenizer
@@ -36,21 +37,24 @@ class Frontend:
         self.book = VoiceBook.load(folder / VOICES)
         self.text_embedding = np.load(folder / TEXT_EMBEDDING, mmap_mode="r")
 
-    def paragraphs(self, text: str, normalize: bool) -> list[CleanText]:
+    def paragraphs(self, text: str, options: SynthesisOptions) -> list[CleanText]:
         """The paragraphs of a text, as this voice speaks them.
 
         Raises:
             TextError: it cannot.
         """
-        return [self.clean(part, normalize) for part in (split_paragraphs(text) if isinstance(text, str) else [text])]
+        if not isinstance(text, str):
+            return [self.clean(text, options.normalize)]
+        language = main_language(text) if options.language == "auto" else options.language
+        return [self.clean(part, options.normalize, language) for part in split_paragraphs(text)]
 
-    def clean(self, text: str, normalize: bool) -> CleanText:
+    def clean(self, text: str, normalize: bool, language: str = "auto") -> CleanText:
         """The text as this voice speaks it.
 
         Raises:
             TextError: it cannot.
         """
-        return clean_text(text, self.tokenizer, normalize)
+        return clean_text(text, self.tokenizer, normalize, language)
 
     def segments(self, paragraphs: Sequence[str]) -> tuple[Segment, ...]:
         """Cleaned paragraphs in parts that fit the capacity together with the speech they become."""

@@ -46,11 +46,11 @@ class SynthesisOptions:
     refine: bool = False
     """Rewrite the text with pauses and fillers before speaking it."""
     normalize: bool = True
-    """Fold full-width letters, drop what cannot be spoken, and say so in the warnings."""
+    """Spell out numbers and symbols, fold what the voice does not know, and say in the warnings what was left out."""
     use_decoder: bool = True
     """True makes sound from hidden states, False from the codes alone (the DVAE path)."""
     language: str = "auto"
-    """Has no effect yet: this version normalizes no language-specific text."""
+    """How numbers and symbols are read: "en", "zh", or "auto", by the words around them."""
 
     def __post_init__(self) -> None:
         require_whole("speed", self.speed, 0, 9)

@@ -61,7 +61,7 @@ def forbidden_ids(tokenizer):
 def test_full_width_letters_and_digits_get_the_ids_of_the_half_width_ones(full):
     half = unicodedata.normalize("NFKC", full)
     assert half.replace("区", "").replace("号", "").isascii()
-    assert ids(full) == TOKENIZERS["tiny"].encode(half)
+    assert ids(full) == ids(half)
 
 
 @both
@@ -208,24 +208,21 @@ def digits(text):
 
 
 @both
-@pytest.mark.parametrize("text", ["1,234.56", "2026-04-15", "10:30", "-5", "5kg", "GPT-4o", "room 101", "3.14."])
-def test_numbers_in_plain_text_are_kept_as_they_are(tokenizer, text):
-    assert clean_text(text, tokenizer).text == text
-    assert ids(text, tokenizer) == tokenizer.encode(text)
-
-
-@both
 @given(st.text(st.sampled_from("0123456789０９①² ,.:-/%°C年元kg[]½\n"), min_size=1))
-def test_digits_never_vanish(tokenizer, text):
+def test_every_digit_becomes_a_word(tokenizer, text):
     clean = cleaned(text, tokenizer)
-    assert clean is None or digits(clean.text) == digits(text)
+    if clean is None:
+        return
+    assert not digits(clean.text)
+    letters = sum(map(str.isalpha, clean.text))
+    assert letters >= sum(map(str.isalpha, text)) + len(digits(text)) / 3, "three digits are one word at least"
 
 
 @both
-def test_no_character_that_holds_a_digit_vanishes(tokenizer):
+def test_every_character_that_holds_a_digit_is_spoken(tokenizer):
     holders = [c for c in map(chr, range(128, 0x110000)) if digits(c)]
     results = {c: cleaned(f"a {c}", tokenizer) for c in holders}
-    assert [c for c, clean in results.items() if clean and digits(clean.text) != digits(c)] == []
+    assert [c for c, clean in results.items() if clean and (digits(clean.text) or clean.text == "a")] == []
 
 
 @both

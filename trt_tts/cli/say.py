@@ -42,11 +42,11 @@ def say(
     oral: Annotated[int | None, typer.Option(help="With --refine: fillers, 0 to 9.")] = None,
     laugh: Annotated[int | None, typer.Option(help="With --refine: laughter, 0 to 2.")] = None,
     pause: Annotated[int | None, typer.Option(help="With --refine: pauses, 0 to 7.")] = None,
-    normalize: Annotated[bool, typer.Option(help="Clean the text first.")] = _D.normalize,
+    normalize: Annotated[bool, typer.Option(help="Spell out numbers, fold unusual characters.")] = _D.normalize,
     use_decoder: Annotated[
         bool, typer.Option("--decoder/--dvae", help="Sound from hidden states or from codes.")
     ] = _D.use_decoder,
-    language: Annotated[str, typer.Option(help="auto, en or zh; no effect yet.")] = _D.language,
+    language: Annotated[str, typer.Option(help="How numbers are read: auto, en or zh.")] = _D.language,
     threads: Annotated[int | None, typer.Option(help="CPU threads; without it all this process may use.")] = None,
     device: Annotated[int, typer.Option(help="Index of the GPU.")] = 0,
     memory_limit: Annotated[

@@ -1,33 +1,60 @@
-"""Makes a user's text safe for the prompt and says what it changed."""
+"""Makes a user's text safe for the prompt and speakable for the voice, and says what it changed."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from trt_tts.errors import TextError
+from trt_tts.text.characters import fold_characters, visible_characters
+from trt_tts.text.homophones import homophone
+from trt_tts.text.language import main_language
 from trt_tts.text.prompt import CONTROL_TAGS
+from trt_tts.text.spoken import spell_out, without_contractions
+from trt_tts.text.symbols import MARKS, SILENT, as_pauses, tidy
 from trt_tts.text.tokenizer import Tokenizer
 
 _BRACKETED = re.compile(r"(\[[^\[\]]*\])")
-_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code - 0xFEE0).isalnum()}
-_BRACKETS_AND_QUOTES = str.maketrans("［］﹇﹈\u2018\u2019\u201b\u02bc\uff07", "[][]'''''")
-
-
 LONGEST_SHOWN = 40
 
 
 @dataclass(frozen=True)
 class CleanText:
-    """Text the tokenizer knows whole, and what was left out of it."""
+    """Text the tokenizer knows whole, and how it came about."""
 
     text: str
     warnings: tuple[str, ...]
+    stages: tuple[tuple[str, str], ...] = ()
+    """(name, text) of each stage, the text as given first."""
 
 
-def clean_text(text: str, tokenizer: Tokenizer, normalize: bool = True) -> CleanText:
-    """Remove prompt tokens always; with `normalize` also fold widths, unknown brackets, symbols and white space.
+@dataclass
+class _Notes:
+    """What is said about a text."""
+
+    warnings: dict[str, None] = field(default_factory=dict)
+    silent: dict[str, None] = field(default_factory=dict)
+    unknown: dict[str, None] = field(default_factory=dict)
+
+    def all(self) -> tuple[str, ...]:
+        found = list(self.warnings)
+        if self.silent:
+            found.append(f"left out {' '.join(self.silent)}: nobody says them")
+        if self.unknown:
+            found.append(f"left out {' '.join(map(repr, self.unknown))}: this voice does not know it")
+        return tuple(found)
+
+
+def clean_text(text: str, tokenizer: Tokenizer, normalize: bool = True, language: str = "auto") -> CleanText:
+    """Remove prompt tokens always; with `normalize` also spell out numbers and symbols, and fold what the voice lacks.
+
+    Args:
+        text: as the user wrote it.
+        tokenizer: the voice's.
+        normalize: see above.
+        language: "en", "zh", or "auto": what the text is written in. It decides how numbers are read.
 
     Raises:
         TextError: not a string, nothing left to speak, or letters or digits the tokenizer does not know.
@@ -35,55 +62,64 @@ def clean_text(text: str, tokenizer: Tokenizer, normalize: bool = True) -> Clean
     if not isinstance(text, str):
         raise TextError(f"the text is a {type(text).__name__}; expected a string")
     reserved = tokenizer.specials() - set(CONTROL_TAGS)
-    warnings: dict[str, None] = {}
-    text = _without_unwritable(text, warnings)
+    notes, stages = _Notes(), [("as given", text)]
+    text, meaningless = visible_characters(text)
+    for char in meaningless:
+        notes.warnings[f"left out {char!a}: it stands for no character"] = None
     if normalize:
-        text = unicodedata.normalize("NFC", text.translate(_FULL_WIDTH).translate(_BRACKETS_AND_QUOTES))
-        text = _without_unknown_brackets(text, reserved, warnings)
-        parts = (_without_unknown_symbols(part, tokenizer, warnings) for part in _BRACKETED.split(text))
-        text = " ".join("".join(parts).split())
-    text = _without_reserved(text, reserved, warnings)
-    _require_speakable(text, tokenizer)
-    return CleanText(text, tuple(warnings))
+        text = _without_unknown_brackets(fold_characters(text), reserved, notes)
+        stages.append(("folded", text))
+        spoken_in = main_language(text) if language == "auto" else language
+        text = _outside_tags(text, lambda part: spell_out(part, spoken_in))
+        stages.append(("spelled out", text))
+        text = _outside_tags(text, lambda part: _for_voice(part, tokenizer, notes))
+        text = tidy(text)
+    text = _without_reserved(text, reserved, notes)
+    stages.append(("for this voice", text))
+    _require_speakable(text, tokenizer, given=stages[0][1])
+    return CleanText(text, notes.all(), tuple(stages))
 
 
-def _without_unwritable(text: str, warnings: dict[str, None]) -> str:
-    """Drop control and format characters, and with a warning what has no meaning; white space becomes one space."""
-    kept = []
-    for char in re.sub(r"[\s\u2028\u2029]+", " ", text):
-        category = unicodedata.category(char)
-        if category in ("Cs", "Co", "Cn"):
-            warnings[f"left out {char!a}: it stands for no character"] = None
-        elif category not in ("Cc", "Cf"):
-            kept.append(char)
-    return "".join(kept)
+def _outside_tags(text: str, change: Callable[[str], str]) -> str:
+    return "".join(part if _BRACKETED.fullmatch(part) else change(part) for part in _BRACKETED.split(text))
 
 
-def _without_unknown_brackets(text: str, reserved: set[str], warnings: dict[str, None]) -> str:
+def _without_unknown_brackets(text: str, reserved: set[str], notes: _Notes) -> str:
     """Bracketed parts that are no tags become plain words, from the innermost out."""
     before = None
     while before != text:
-        before, text = text, "".join(_plain_bracket(part, reserved, warnings) for part in _BRACKETED.split(text))
+        before, text = text, "".join(_plain_bracket(part, reserved, notes) for part in _BRACKETED.split(text))
     return text
 
 
-def _plain_bracket(part: str, reserved: set[str], warnings: dict[str, None]) -> str:
+def _plain_bracket(part: str, reserved: set[str], notes: _Notes) -> str:
     if not _BRACKETED.fullmatch(part) or part in CONTROL_TAGS:
         return part
     if part in reserved:
-        warnings[_reserved_warning(part)] = None
+        notes.warnings[_reserved_warning(part)] = None
         return " "
-    warnings[f"{part} is no control tag; spoken as plain text"] = None
+    shown = part if len(part) <= LONGEST_SHOWN else f"{part[:LONGEST_SHOWN]}..."
+    notes.warnings[f"{shown} is no control tag; spoken as plain text"] = None
     return f" {part[1:-1]} "
 
 
-def _without_unknown_symbols(part: str, tokenizer: Tokenizer, warnings: dict[str, None]) -> str:
-    """Fold characters the tokenizer lacks to their plain form, or drop them where nobody would speak them.
+def _for_voice(part: str, tokenizer: Tokenizer, notes: _Notes) -> str:
+    """Marks, symbols and characters as the voice knows them."""
+    if "'" in part and tokenizer.unknown_words("'"):
+        part = without_contractions(part)
+    silent = {char: None for char in part if char in SILENT}
+    notes.silent |= silent
+    part = part.translate({ord(char): " " for char in silent})
+    part = as_pauses(part, {mark for mark in MARKS if not tokenizer.unknown_words(mark)})
+    return _without_unknown_characters(part, tokenizer, notes)
+
+
+def _without_unknown_characters(part: str, tokenizer: Tokenizer, notes: _Notes) -> str:
+    """Replace characters the tokenizer lacks by their plain form or one of the same sound, or drop them where nobody
+    would speak them.
 
     What a reader would speak and no token stands for is left in: it ends as an error, never in silence.
     """
-    if _BRACKETED.fullmatch(part):
-        return part
     known: dict[str, str] = {}
     for char in dict.fromkeys(part):
         known[char] = char
@@ -93,8 +129,11 @@ def _without_unknown_symbols(part: str, tokenizer: Tokenizer, warnings: dict[str
         if plain != char and not tokenizer.unknown_words(plain):
             known[char] = plain
         elif not any(c.isalnum() for c in plain):
-            warnings[f"left out {char!r}: this voice does not know it"] = None
-            known[char] = " "
+            notes.unknown[char] = None
+            known[char] = "" if char == "'" else " "
+        elif (same := homophone(char, tokenizer)) is not None:
+            notes.warnings[f"spoke {char} as {same}, which sounds the same: this voice does not know it"] = None
+            known[char] = same
     return "".join(known[char] for char in part)
 
 
@@ -102,7 +141,7 @@ def _reserved_warning(token: str) -> str:
     return f"removed {token}: it belongs to the model's prompt"
 
 
-def _without_reserved(text: str, reserved: set[str], warnings: dict[str, None]) -> str:
+def _without_reserved(text: str, reserved: set[str], notes: _Notes) -> str:
     """Remove the tokens only the program may use; again until removing one uncovers no other."""
     found = True
     while found:
@@ -110,19 +149,18 @@ def _without_reserved(text: str, reserved: set[str], warnings: dict[str, None]) 
         for token in sorted(reserved):
             if token in text:
                 found = True
-                warnings[_reserved_warning(token)] = None
+                notes.warnings[_reserved_warning(token)] = None
                 text = " ".join(text.replace(token, " ").split())
     return text
 
 
-def _require_speakable(text: str, tokenizer: Tokenizer) -> None:
+def _require_speakable(text: str, tokenizer: Tokenizer, given: str) -> None:
     unknown = tokenizer.unknown_words(text)
     if unknown:
         shown = ", ".join(repr(part[:LONGEST_SHOWN]) for part in unknown[:5]) + (" ..." if len(unknown) > 5 else "")
         raise TextError(
-            f"this voice cannot speak {shown}: it knows no token for it. Use text in the voice's language, "
-            f"numbers as words where it knows no digits, or an engine set built from another checkpoint"
+            f"this voice cannot speak {shown}: it knows no token for it. Use text in the voice's language, or an "
+            f"engine set built from another checkpoint"
         )
-    spoken = _BRACKETED.sub("", text)
-    if not any(c.isalnum() for c in spoken):
-        raise TextError(f"there is nothing to speak in {text!r}: it holds no letters or digits")
+    if not any(c.isalnum() for c in _BRACKETED.sub("", text)):
+        raise TextError(f"there is nothing to speak in {given[:LONGEST_SHOWN]!r}: it holds no letters or digits")

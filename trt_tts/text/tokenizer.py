@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ UNKNOWN = "[UNK]"
 class Tokenizer:
     """Text to ids. Special tokens are looked up by name: their numbers differ between checkpoints."""
 
-    inner: tokenizers.Tokenizer
+    inner: tokenizers.Tokenizer = field(repr=False)
     alphabet: frozenset[str] | None = None
     """The characters the voice was trained on, lower case; None: all that have a token."""
 
@@ -45,8 +45,10 @@ class Tokenizer:
         """Text of `ids`, special tokens included."""
         return self.inner.decode(ids, skip_special_tokens=False)
 
-    def _trained(self, part: str) -> bool:
-        return self.alphabet is None or self.alphabet.issuperset(part.lower())
+    def characters(self) -> frozenset[str]:
+        """The single characters that have a token, of the alphabet if there is one."""
+        known = frozenset(token for token in self.inner.get_vocab() if len(token) == 1)
+        return known if self.alphabet is None else known & self.alphabet
 
     def unknown_words(self, text: str) -> list[str]:
         """The parts of `text` that have no token or hold characters outside the alphabet, in order, each once."""

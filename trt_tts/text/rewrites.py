@@ -1,0 +1,62 @@
+"""What wetext's grammars refuse or misread, written so that they read it right."""
+
+from __future__ import annotations
+
+import re
+
+from trt_tts.text.symbols import NAMES
+
+_Rules = tuple[tuple[re.Pattern[str], str], ...]
+
+
+def _rules(*pairs: tuple[str, str]) -> _Rules:
+    return tuple((re.compile(pattern), replacement) for pattern, replacement in pairs)
+
+
+_BOTH = _rules(
+    (r"[\u2212\u2010-\u2013](?=\d)", "-"),
+    ("℃", "°C"),
+    ("℉", "°F"),
+    ("％", "%"),
+    ("￥", "¥"),
+    ("µ", "μ"),
+    ("⁄", "/"),
+    (r"(?<=[A-Za-z])-(?=\d)", " "),
+)
+_REFUSED = "‰≠≈≤≥±×÷√∞Ωπ§¢₹₽₩₫฿₿©®™"
+"""Symbols the English grammar has no path for."""
+REWRITES = {
+    "en": (*_BOTH, *_rules(
+        (r"(\d%?)\s*[-–—]\s*(?=\d[\d.]*%)", r"\1 to "),
+        (r"(?<=\d)²", " squared"),
+        (r"(?<=\d)³", " cubed"),
+        (r"(?<=\d)\+(?!\s*\d)", " plus"),
+        (r"(?<=\d)\s*[~～]\s*(?=\d)", " to "),
+        (r"[~～≈]\s*(?=\d)", "about "),
+        (r"\b([12]\d{3})-([12]\d{3})\b", r"\1 to \2"),
+        (r"\b(1[1-9]|20)([1-9]0)'?s\b", r"\1 \2s"),
+        (r"\b(1[1-9])00'?s\b", r"\1 hundreds"),
+        (r"(?<![\d,.])([1-9])000\b(?!s|\.\d)", r"\1,000"),
+        (r"(?<![\d,.])([1-9])00([1-9])\b(?!\.\d)", r"\1,00\2"),
+        (r"\bNo\.\s*(?=\d)|#\s*(?=\d)|№\s*", "number "),
+        (r"(?<=[^\W\d_a-zA-Z])(?=\d)", " "),
+        (r"(?<=\d)\s*>\s*(?=\d)", " is more than "),
+        (r"(?<=\d)\s*<\s*(?=\d)", " is less than "),
+        (r"(?<=\d)\^(?=-?\d)", " to the power of "),
+        (r"([₹₽₩₫฿₿¢])\s?(\d[\d,.]*\d|\d)", r"\2 \1"),
+        *((re.escape(symbol), f" {NAMES[symbol][0]} ") for symbol in _REFUSED),
+    )),
+    "zh": (*_BOTH, *_rules(
+        (r"(?<=\d),(?=\d{3}(?!\d))", ""),
+        (r"(?<=\d) (?=\d+/\d)", "又"),
+        (r"(\d%)\s*[-~～–—]\s*(?=\d[\d.]*%)", r"\1到"),
+        (r"(第\s*\d+)\s*[-~～–—]\s*(?=\d)", r"\1到"),
+        (r"(?<=\d)\s*[–—]\s*(?=\d)", "到"),
+        (r"(?<![\d-])([12]\d{3})-([12]\d{3})(?![\d-])(?!年)", r"\1到\2"),
+        (r"(?<=\d)\s*[x×✕*]\s*(?=\d)", "乘"),
+        (r"(?:\bNo\.\s*|#\s*|№\s*)(\d+)号?", r"\1号"),
+        (r"(\d+(?:\.\d+)?)‰", r"千分之\1"),
+        (r"([₹₽₩₫฿₿¢])\s?(\d[\d.]*)", r"\2\1"),
+    )),
+}  # fmt: skip
+"""By language, in the order in which they are applied."""
