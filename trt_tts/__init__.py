@@ -23,6 +23,7 @@ from trt_tts.errors import (
     UsageError,
     VoiceError,
 )
+from trt_tts.frontend import PreparedText
 from trt_tts.options import SynthesisOptions
 from trt_tts.version import __version__
 from trt_tts.voice import Voice
@@ -40,6 +41,7 @@ __all__ = [
     "ExportError",
     "GenerationError",
     "MissingDependencyError",
+    "PreparedText",
     "SynthesisOptions",
     "TextError",
     "TrtTtsError",

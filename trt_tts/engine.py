@@ -15,7 +15,7 @@ from trt_tts.audio import Audio
 from trt_tts.backend import Backend, MemoryPart
 from trt_tts.cpu.threads import usable_threads
 from trt_tts.errors import GenerationError, UsageError
-from trt_tts.frontend import Frontend
+from trt_tts.frontend import Frontend, PreparedText
 from trt_tts.loading import open_backend, read_set
 from trt_tts.manifest import Limits, Manifest
 from trt_tts.model_config import MAX_CANDIDATES
@@ -198,6 +198,15 @@ class Engine:
         """
         chosen = self._options(options, overrides)
         return self._speaker.stream(self._prepare(text, chosen), chosen)
+
+    def prepare_text(self, text: str, options: SynthesisOptions | None = None, **overrides: Any) -> PreparedText:
+        """How a text would be spoken: its stages of normalization and its segments. Nothing is generated.
+
+        Raises:
+            TextError: this voice cannot speak the text.
+        """
+        self._speaker.require_open()
+        return self._frontend.prepare(text, self._options(options, overrides))
 
     def warm_up(self) -> Audio:
         """Do what a first call would do, so that it is as fast as the next; returns what was spoken.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,18 @@ MOST_TOKENS = 120
 STEPS_PER_TOKEN = 16
 """Generous for a word piece or a Chinese character: a token of text becomes a third of a second at most."""
 FEWEST_TOKENS = 8
+
+
+@dataclass(frozen=True)
+class PreparedText:
+    """What becomes of a text before it is spoken."""
+
+    paragraphs: tuple[CleanText, ...]
+    """Each with the stages it went through, and what was left out of it."""
+    segments: tuple[Segment, ...]
+    """Spoken one at a time."""
+    tokens: tuple[int, ...]
+    """Of each segment's text."""
 
 
 class Frontend:
@@ -55,6 +67,17 @@ class Frontend:
             TextError: it cannot.
         """
         return clean_text(text, self.tokenizer, normalize, language)
+
+    def prepare(self, text: str, options: SynthesisOptions) -> PreparedText:
+        """What becomes of a text, but for the refine pass.
+
+        Raises:
+            TextError: this voice cannot speak it.
+        """
+        paragraphs = self.paragraphs(text, options)
+        segments = self.segments([paragraph.text for paragraph in paragraphs])
+        tokens = tuple(len(self.tokenizer.encode(segment.text)) for segment in segments)
+        return PreparedText(tuple(paragraphs), segments, tokens)
 
     def segments(self, paragraphs: Sequence[str]) -> tuple[Segment, ...]:
         """Cleaned paragraphs in parts that fit the capacity together with the speech they become."""

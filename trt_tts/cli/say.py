@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from trt_tts.audio import Audio
-from trt_tts.cli.console import note, progress
+from trt_tts.cli.console import err, note, progress
+from trt_tts.cli.text_stages import print_stages
 from trt_tts.engine import Engine
 from trt_tts.errors import TextError, TrtTtsError, UsageError
 from trt_tts.options import SynthesisOptions
@@ -46,6 +47,9 @@ def say(
     use_decoder: Annotated[
         bool, typer.Option("--decoder/--dvae", help="Sound from hidden states or from codes.")
     ] = _D.use_decoder,
+    show_text: Annotated[
+        bool, typer.Option("--show-text", help="Print what becomes of the text, stage by stage, before it is spoken.")
+    ] = False,
     language: Annotated[str, typer.Option(help="How numbers are read: auto, en or zh.")] = _D.language,
     threads: Annotated[int | None, typer.Option(help="CPU threads; without it all this process may use.")] = None,
     device: Annotated[int, typer.Option(help="Index of the GPU.")] = 0,
@@ -62,6 +66,8 @@ def say(
       trt-tts say "the engine is ready" -o ready.wav --seed 7
 
       trt-tts say --file letter.txt --voice bella -o letter.flac
+
+      trt-tts say "it costs $5.50, 50% off" --show-text -o price.wav
 
       echo good morning | trt-tts say - -o - --format raw | aplay -f S16_LE -r 24000
     """
@@ -83,6 +89,8 @@ def say(
         stage("loading")
         limit = None if memory_limit is None else round(memory_limit * 1e6)
         with Engine.load(choice.path, device=device, threads=threads, memory_limit=limit) as loaded:
+            if show_text:
+                print_stages(loaded.prepare_text(words, options), err)
             stage("speaking")
             started = time.perf_counter()
             audio = loaded.synthesize(words, options, progress=stage)

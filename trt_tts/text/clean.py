@@ -41,7 +41,7 @@ class _Notes:
     def all(self) -> tuple[str, ...]:
         found = list(self.warnings)
         if self.silent:
-            found.append(f"left out {' '.join(self.silent)}: nobody says them")
+            found.append(f"left out marks that have no sound: {' '.join(self.silent)}")
         if self.unknown:
             found.append(f"left out {' '.join(map(repr, self.unknown))}: this voice does not know it")
         return tuple(found)

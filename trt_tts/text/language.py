@@ -42,6 +42,6 @@ def _english(stretch: str, to_end: bool) -> tuple[int, int]:
     words = list(_WORD.finditer(stretch))
     if len(words) < 2:
         return 0, 0
-    first = words[0].start()
+    first = next(place for place, char in enumerate(stretch) if char.isalpha())
     number = _LEADING_NUMBER.search(stretch[:first])
     return number.start() if number else first, len(stretch) if to_end else words[-1].end()

@@ -33,7 +33,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=\D)|(?<=[。！？；])")
 _UNREAD = re.compile(r"""(["\\\[\]]|[^\S ]+)""")
 """wetext escapes quotes and refuses brackets."""
 _ENGLISH_PIECE = re.compile(r"(\s+)")
-_CHINESE_WORD = re.compile(r"([A-Za-z]+)")
+_LATIN = re.compile(r"(°?[A-Za-zμ]+(?:/[A-Za-z]+)?)")
+"""A word, or a unit."""
 _COUNT = re.compile(
     r"one|two|three|five|ten|eleven|twelve|(?:four|six|seven|nine)(?:teen|ty)?|eight(?:een|y)?|"
     r"(?:thir|fif)(?:teen|ty)|twenty|forty|hundred"
@@ -116,7 +117,7 @@ def _one_thousand(found: re.Match[str]) -> str:
 
 def _chinese(text: str) -> str:
     """Words in Latin letters are kept from the grammar, which finds units inside them, unless they are units."""
-    parts = _CHINESE_WORD.split(text)
+    parts = _LATIN.split(text)
     pieces, done = [""], len(parts)
     for index in range(0, done, 2):
         pieces[-1] += parts[index]
@@ -139,7 +140,7 @@ def _read_chinese(text: str) -> str:
 def _is_unit(word: str) -> bool:
     """Whether the Chinese grammar reads all of `word` after a number."""
     spoken = _wetext(f"5{word}", "zh")
-    return spoken is not None and not _CHINESE_WORD.search(spoken)
+    return spoken is not None and not _LATIN.search(spoken)
 
 
 def _between(given: str, spoken: str) -> str:

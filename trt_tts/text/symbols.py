@@ -28,8 +28,8 @@ LANGUAGES = {"en": 0, "zh": 1}
 SILENT = '"“”„«»‹›「」『』《》〈〉*_`^|\\~'
 """Marks nobody hears."""
 PAUSES = {
-    **dict.fromkeys(":;()<>", ","), **dict.fromkeys("—–―‥", ","), **dict.fromkeys("！", "。"),
-    **dict.fromkeys("：；（）【】〔〕〖〗", "，"), "!": ".", "…": ".", "·": " ", "-": " ", "/": " ", "‐": " ", "‑": " ",
+    **dict.fromkeys(":;()<>—–―‥", ", "), **dict.fromkeys("!…", ". "), **dict.fromkeys("-/·‐‑", " "),
+    **dict.fromkeys("：；（）【】〔〕〖〗", "，"), "！": "。",
 }  # fmt: skip
 """Marks the model was not trained on -> the pause it knows that a reader would make there."""
 _FORMS = {",": "，", ".": "。", "?": "？", "，": ",", "。": ".", "？": "?", "、": "，"}
@@ -42,7 +42,7 @@ _SEVERAL = re.compile(rf"[{MARKS}](?:\s*[{MARKS}])+")
 
 def as_pauses(text: str, knows: set[str]) -> str:
     """Marks as the pauses of a voice that `knows` some of the `MARKS`."""
-    text = "".join(f"{PAUSES[char]} " if char in PAUSES else char for char in text)
+    text = "".join(PAUSES.get(char, char) for char in text)
     return "".join(_known_form(char, knows) for char in text)
 
 
