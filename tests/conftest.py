@@ -153,6 +153,13 @@ def engine(demo_set):
 
 
 @pytest.fixture(scope="session")
+def tiny_engine(tiny_set):
+    """Of random weights: it knows common Chinese characters."""
+    with Engine.load(tiny_set) as loaded:
+        yield loaded
+
+
+@pytest.fixture(scope="session")
 def int8_engine(demo_int8_set):
     with Engine.load(demo_int8_set) as loaded:
         yield loaded
