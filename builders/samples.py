@@ -135,7 +135,10 @@ def speak(
     results = dict(generate(runner, requests, rows))
     if any(item.failed or not len(item.codes) for item in results.values()):
         raise ExportError(f"the numbers of {gpt.stem} are not finite: the checkpoint or its quantization is unusable")
-    spoken = [Spoken(texts[i], item.embedded, results[n].codes, results[n].hidden) for n, (i, item) in enumerate(kept)]
+    spoken = [
+        Spoken(texts[i], item.prompt().embedded, results[n].codes, results[n].hidden)
+        for n, (i, item) in enumerate(kept)
+    ]
     return spoken, refused
 
 

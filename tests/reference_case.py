@@ -9,7 +9,7 @@ import numpy as np
 
 from trt_tts.cpu.gpt import GptRunner
 from trt_tts.cpu.session import open_session
-from trt_tts.generation import Request, Sampling
+from trt_tts.generation import Prompt, Request, Sampling
 from trt_tts.manifest import TEXT_EMBEDDING, TOKENIZER, Manifest
 from trt_tts.text.tokenizer import load_tokenizer
 from trt_tts.voice import Voice
@@ -51,9 +51,7 @@ class Reference:
         rows = self.embedded(prompt)
         tail = np.zeros((0, 4), np.int32) if codes is None else codes.astype(np.int32)
         return Request(
-            embedded=np.concatenate([rows, np.zeros((len(tail), rows.shape[1]), np.float32)]),
-            codes=np.concatenate([np.zeros((len(rows), 4), np.int32), tail]),
-            is_code=np.arange(len(rows) + len(tail)) >= len(rows),
+            prompt=lambda: Prompt.of(rows, tail),
             sampling=Sampling(0.0, 0.7, 20, penalty),
             seed=0,
             segment=0,

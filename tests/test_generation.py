@@ -4,10 +4,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.prompts import spoiled
 from tests.reference_case import Reference
 from tests.sampler_truth import draw
 from trt_tts.errors import TrtTtsError
-from trt_tts.generation import DecodeLoop, Request, Sampling, generate
+from trt_tts.generation import DecodeLoop, Prompt, Request, Sampling, generate
 from trt_tts.model_config import GptConfig
 from trt_tts.random_numbers import gumbel_noise
 
@@ -97,11 +98,9 @@ def test_same_seed_same_codes_other_seed_or_segment_other_codes(demo_reference):
 
 def test_nan_in_one_row_fails_that_row_alone(demo_reference):
     requests = [sampled(demo_reference, i, seed=i, steps=25, least=26) for i in range(3)]
-    poisoned = requests[1].embedded.copy()
-    poisoned[3] = np.nan
     clean = dict(generate(demo_reference.runner(rows=3), requests, rows=3))
     runner = demo_reference.runner(rows=3)
-    mixed = dict(generate(runner, [requests[0], replace(requests[1], embedded=poisoned), requests[2]], rows=3))
+    mixed = dict(generate(runner, [requests[0], spoiled(requests[1], where=3), requests[2]], rows=3))
     assert [mixed[i].failed for i in range(3)] == [False, True, False]
     for i in (0, 2):
         assert np.array_equal(mixed[i].codes, clean[i].codes)
@@ -111,9 +110,7 @@ def test_nan_in_one_row_fails_that_row_alone(demo_reference):
 
 def test_infinite_input_fails_the_row(demo_reference):
     request = sampled(demo_reference, 0, seed=0)
-    huge = request.embedded.copy()
-    huge[2] = np.inf
-    assert dict(generate(demo_reference.runner(), [replace(request, embedded=huge)], rows=1))[0].failed
+    assert dict(generate(demo_reference.runner(), [spoiled(request, np.inf, where=2)], rows=1))[0].failed
 
 
 @pytest.mark.parametrize("limit", [1, 2, 31])
@@ -179,9 +176,8 @@ class LateRunner:
 
 
 def late_request(steps):
-    return Request(
-        np.zeros((3, 8), np.float32), np.zeros((3, 4), np.int32), np.zeros(3, np.bool_), GREEDY, 0, 0, steps, 0
-    )
+    prompt = Prompt.of(np.zeros((3, 8), np.float32), np.zeros((0, 4), np.int32))
+    return Request(lambda: prompt, GREEDY, 0, 0, steps, 0)
 
 
 GREEDY = Sampling(0.0, 0.7, 20, 1.0)

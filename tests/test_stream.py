@@ -1,10 +1,12 @@
 """`Engine.stream`, and calls that share the decode loop."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.prompts import spoiled
 from tests.threads import at_once
 from trt_tts import Engine, GenerationError, SynthesisOptions, TrtTtsError, UsageError
 from trt_tts.errors import TextError
@@ -111,13 +113,13 @@ def test_what_is_wrong_is_said_before_the_first_chunk(engine):
     with pytest.raises(UsageError, match="expected SynthesisOptions"):
         engine.stream("good morning", {"seed": 1})
     with pytest.raises(TextError):
-        engine.stream("42")
+        engine.stream("你好")
 
 
 def test_a_segment_that_is_not_a_number_ends_the_stream_with_an_error(demo_set):
     with Engine.load(demo_set) as small:
         job = small._prepare("good morning. the engine is ready", SynthesisOptions(seed=1))
-        job.requests[1].embedded[:] = np.nan
+        job = replace(job, requests=(job.requests[0], spoiled(job.requests[1])))
         stream = small._speaker.stream(job, SynthesisOptions(seed=1))
         found = []
         with pytest.raises(GenerationError, match="'the engine is ready'"):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
+from trt_tts.backend import I32
 from trt_tts.errors import CapacityError
-from trt_tts.generation import Request, Sampling
+from trt_tts.generation import Prompt, Request, Sampling
 from trt_tts.manifest import TEXT_EMBEDDING, TOKENIZER, VOICES
 from trt_tts.model_config import GptConfig
 from trt_tts.options import SynthesisOptions
@@ -104,20 +106,21 @@ class Frontend:
         """
         voice = self.book.resolve(options.voice, self.sizes.hidden_size)
         prompt = speech_prompt(text, options.speed, self.prompt)
-        ids = np.array(self.tokenizer.encode(prompt))
-        embedded = self.text_embedding[ids].astype(np.float32)
-        embedded[ids == self.tokenizer.special(SPEAKER)] = voice.normalised()
+        ids = np.array(self.tokenizer.encode(prompt), np.int32)
         room = self._room(len(ids), max(options.min_steps, 1))
         return Request(
-            embedded=embedded,
-            codes=np.zeros((len(ids), self.sizes.num_vq), np.int32),
-            is_code=np.zeros(len(ids), np.bool_),
+            prompt=partial(self._prompt, ids, voice),
             sampling=Sampling(options.temperature, options.top_p, options.top_k, options.repetition_penalty),
             seed=seed,
             segment=segment,
             max_steps=min(options.max_steps or room, room),
             min_steps=options.min_steps,
         )
+
+    def _prompt(self, ids: I32, voice: Voice) -> Prompt:
+        embedded = self.text_embedding[ids].astype(np.float32)
+        embedded[ids == self.tokenizer.special(SPEAKER)] = voice.normalised()
+        return Prompt.of(embedded, np.zeros((0, self.sizes.num_vq), np.int32))
 
     def any_voice(self) -> Voice:
         """The default voice, or some voice where the set has none."""

@@ -33,14 +33,33 @@ class Sampling:
 
 
 @dataclass(frozen=True, eq=False)
+class Prompt:
+    """What a sequence begins with: S positions."""
+
+    embedded: F32
+    """float32 [S, E], read where `is_code` is false."""
+    codes: I32
+    """int32 [S, 4], read where `is_code` is true."""
+    is_code: Flags
+    """[S]."""
+
+    @classmethod
+    def of(cls, embedded: F32, codes: I32) -> Prompt:
+        """Text positions, float32 [N, E], and after them those of a voice sample, int32 [M, 4]."""
+        length, (rest, books) = len(embedded), codes.shape
+        return cls(
+            embedded=np.concatenate([embedded, np.zeros((rest, embedded.shape[1]), np.float32)]),
+            codes=np.concatenate([np.zeros((length, books), np.int32), codes]),
+            is_code=np.arange(length + rest) >= length,
+        )
+
+
+@dataclass(frozen=True, eq=False)
 class Request:
     """One sequence to generate."""
 
-    embedded: F32
-    """Prompt rows, float32 [S, E]."""
-    codes: I32
-    """Prompt codes, int32 [S, 4], read where `is_code` is true."""
-    is_code: Flags
+    prompt: Callable[[], Prompt]
+    """Called when the sequence starts: of a long text only few prompts are in memory at a time."""
     sampling: Sampling
     seed: int
     segment: int
@@ -146,7 +165,8 @@ class DecodeLoop:
         request = row.request
         self.runner.sampling[place] = request.sampling.row()
         self._draw(row, place)
-        drawn = self.runner.prefill(place, place, request.embedded, request.codes, request.is_code)
+        prompt = request.prompt()
+        drawn = self.runner.prefill(place, place, prompt.embedded, prompt.codes, prompt.is_code)
         return _Flight(drawn, (row,))
 
     def _draw(self, row: Generation, place: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.cuda_emulator.idle_set import write_idle_set
 from tests.gpu.test_engine import requests
 from trt_tts import Engine
-from trt_tts.generation import Request, Sampling, generate
+from trt_tts.generation import Prompt, Request, Sampling, generate
 from trt_tts.gpu.backend import GpuBackend
 from trt_tts.manifest import Limits
 from trt_tts.model_config import ModelConfig
@@ -55,8 +55,8 @@ def test_so_it_does_at_the_published_sizes(emulator, tmp_path):
     with closing(GpuBackend(tmp_path, manifest, 0, None)) as backend:
         with backend.activated():
             backend.warm_up()
-        sizes = np.zeros((32, 768), np.float32), np.zeros((32, 4), np.int32), np.zeros(32, np.bool_)
-        asked = Request(*sizes, Sampling(0.3, 0.7, 20, 1.05), seed=0, segment=0, max_steps=1, min_steps=1)
+        prompt = Prompt.of(np.zeros((32, 768), np.float32), np.zeros((0, 4), np.int32))
+        asked = Request(lambda: prompt, Sampling(0.3, 0.7, 20, 1.05), seed=0, segment=0, max_steps=1, min_steps=1)
         for rows in (1, 4):
             require_few(per_step(emulator, backend, asked, rows), rows, rows)
         for where, stat, then in (("device", "device_live", before[0]), ("pinned", "pinned_live", before[1])):

@@ -78,11 +78,12 @@ def forced(engine, request, codes):
     with engine._backend.activated():
         runner.reset()
         runner.sampling[0], runner.noise[0], runner.allow_end[0] = Sampling(0.0, 1.0, 50, 1.0).row(), 0, True
-        ticket = runner.prefill(0, 0, request.embedded, request.codes, request.is_code)
+        prompt = request.prompt()
+        ticket = runner.prefill(0, 0, prompt.embedded, prompt.codes, prompt.is_code)
         for step in codes:
             drawn.append(ticket.codes()[0])
             hidden.append(states_of(engine, States(0, runner.states.now, 1), 1)[0])
-            nothing = np.zeros((1, request.embedded.shape[1]), np.float32)
+            nothing = np.zeros((1, prompt.embedded.shape[1]), np.float32)
             ticket = runner.extend(0, 1, nothing, step[None], np.ones(1, np.bool_))
         drawn.append(ticket.codes()[0])
     return np.array(drawn), np.array(hidden)

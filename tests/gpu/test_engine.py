@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from tests.cuda_emulator.environment import EMULATED
+from tests.prompts import spoiled, with_rows
 from tests.reference_case import snr
 from tests.threads import at_once
 from trt_tts import CapacityError, Engine, EngineSetError, TrtTtsError
 from trt_tts.builders.engine_set import hash_files
 from trt_tts.cuda.device import Device
-from trt_tts.generation import Sampling, generate
+from trt_tts.generation import Prompt, Sampling, generate
 from trt_tts.gpu.memory import device_total
 from trt_tts.manifest import MANIFEST, Manifest
 
@@ -68,9 +69,9 @@ def test_prompts_longer_than_a_chunk_go_in_pieces(cpu, gpu):
     """With codes in the prompt, as a voice prompt has them."""
     (short,) = requests(cpu, ["one"])
     random, length = np.random.default_rng(0), 300
-    embedded = random.standard_normal((length, short.embedded.shape[1]), np.float32) * 0.05
-    codes, is_code = random.integers(0, 600, (length, 4), np.int32), np.arange(length) % 3 == 0
-    asked = [replace(short, embedded=embedded, codes=codes, is_code=is_code, max_steps=20)]
+    embedded = random.standard_normal((length, short.prompt().embedded.shape[1]), np.float32) * 0.05
+    prompt = Prompt(embedded, random.integers(0, 600, (length, 4), np.int32), np.arange(length) % 3 == 0)
+    asked = [replace(short, prompt=lambda: prompt, max_steps=20)]
     wanted, found = (codes_of(engine, asked, 1) for engine in (cpu, gpu))
     assert np.array_equal(wanted[0], found[0])
 
@@ -153,7 +154,7 @@ def test_threads_get_what_they_would_get_alone(gpu):
 def test_a_row_that_is_not_a_number_fails_alone_and_its_place_is_clean_again(cpu, gpu):
     asked = [replace(item, max_steps=12) for item in requests(cpu, TEXTS[:3], min_steps=12)]
     clean = codes_of(gpu, asked, 3)
-    poisoned = replace(asked[1], embedded=np.full_like(asked[1].embedded, np.nan))
+    poisoned = spoiled(asked[1])
     with gpu._backend.activated():
         mixed = dict(generate(gpu._backend.runner, [asked[0], poisoned, asked[2], *asked], 3))
     assert mixed[1].failed
@@ -169,13 +170,8 @@ def test_a_place_that_held_what_is_not_a_number_is_clean_for_the_next(gpu):
     first, second = requests(gpu, TEXTS[:2], min_steps=70)
     keeper, short = replace(first, max_steps=60), replace(second, max_steps=9)
     wanted = codes_of(gpu, [short], 1)[0]
-    length, wide = 90, first.embedded.shape[1]
-    poisoned = replace(
-        keeper,
-        embedded=np.full((length, wide), np.nan, np.float32),
-        codes=np.zeros((length, 4), np.int32),
-        is_code=np.zeros(length, np.bool_),
-    )
+    wide = first.prompt().embedded.shape[1]
+    poisoned = with_rows(keeper, np.full((90, wide), np.nan, np.float32))
     assert np.array_equal(codes_of(gpu, [keeper, poisoned, short], 2)[2], wanted)
     assert len(codes_of(gpu, [poisoned], 1)[0]) == 0
     assert np.array_equal(codes_of(gpu, [short], 1)[0], wanted)
@@ -205,7 +201,7 @@ def test_warming_up_after_a_batch_does_no_harm(gpu):
 def test_a_sequence_that_fills_the_capacity_is_truncated_there(cpu, gpu):
     (asked,) = requests(cpu, ["one"], min_steps=1)
     capacity = gpu.info.limits.capacity
-    room = capacity - len(asked.embedded)
+    room = capacity - len(asked.prompt().embedded)
     filling = replace(asked, min_steps=room + 1, max_steps=room)
     wanted, found = (codes_of(engine, [filling, asked], 2) for engine in (cpu, gpu))
     assert len(found[0]) == room
