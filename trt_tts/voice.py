@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import lzma
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
 
@@ -12,11 +11,11 @@ import numpy.typing as npt
 from trt_tts import base16384
 from trt_tts.errors import VoiceError
 from trt_tts.random_numbers import normal_values
+from trt_tts.voice_sample import is_sample_string
+from trt_tts.voice_string import pack, unpack
 
 F16: TypeAlias = npt.NDArray[np.float16]
 F32: TypeAlias = npt.NDArray[np.float32]
-_MOST_BYTES = 1 << 17
-_LZMA_FILTERS = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME}]
 
 
 @dataclass(frozen=True)
@@ -64,16 +63,15 @@ class Voice:
         Raises:
             VoiceError: says which layer of the encoding is broken.
         """
-        if not isinstance(text, str) or not text.strip():
-            raise VoiceError(f"a voice string is base16384 text (Chinese characters), found {text!r}")
-        packed = base16384.decode(text.strip())
         try:
-            decoder = lzma.LZMADecompressor(lzma.FORMAT_RAW, filters=_LZMA_FILTERS)
-            raw = decoder.decompress(packed, max_length=_MOST_BYTES)
-            if not decoder.eof:
-                raise lzma.LZMAError("its end is missing")
-        except lzma.LZMAError as error:
-            raise VoiceError(f"the voice string is truncated or no ChatTTS speaker string: {error}") from error
+            _, raw = unpack(text)
+        except VoiceError as error:
+            if is_sample_string(text):
+                raise VoiceError(
+                    "this is an audio-sample string, not a speaker string; it needs the words of the recording: "
+                    "VoiceSample.from_string(text, transcript)"
+                ) from error
+            raise
         if len(raw) % 2:
             raise VoiceError(f"the voice string holds {len(raw)} bytes, not whole float16 values")
         return cls.from_vector(np.frombuffer(raw, dtype="<f2"), name)
@@ -97,8 +95,7 @@ class Voice:
 
     def to_string(self) -> str:
         """The ChatTTS speaker string that `from_string` reads."""
-        packed = lzma.compress(self.vector.astype("<f2").tobytes(), format=lzma.FORMAT_RAW, filters=_LZMA_FILTERS)
-        return base16384.encode(packed)
+        return pack(self.vector.astype("<f2").tobytes())
 
     def checked(self, width: int) -> Self:
         """The voice itself when it has `width` values.
