@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from trt_tts.manifest import Limits
 from trt_tts.model_config import MAX_CANDIDATES, PENALTY_WINDOW, SAMPLE_RATE, ModelConfig
+from trt_tts.recording import MOST_SECONDS
 
 Shape = tuple[int, ...]
 SPANS = (256, 512, 1024, 2048)
@@ -14,7 +15,7 @@ PREFILL_BATCH = 2
 """Prompts are short and arrive one by one as rows come free: wider prefill costs activations and saves little time.
 Not 1: TensorRT stores the weights again for a profile whose batch is fixed."""
 FEWEST_RECORDED = 2048
-MOST_RECORDED = 20 * SAMPLE_RATE
+MOST_RECORDED = round(MOST_SECONDS * SAMPLE_RATE)
 """Samples of a recording that a voice is taken from."""
 
 

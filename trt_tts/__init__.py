@@ -27,6 +27,7 @@ from trt_tts.frontend import PreparedText
 from trt_tts.options import SynthesisOptions
 from trt_tts.version import __version__
 from trt_tts.voice import Voice
+from trt_tts.voice_sample import VoiceSample
 
 __all__ = [
     "Audio",
@@ -48,5 +49,6 @@ __all__ = [
     "UsageError",
     "Voice",
     "VoiceError",
+    "VoiceSample",
     "__version__",
 ]

@@ -127,6 +127,9 @@ class Backend(Protocol):
     def decode_codes(self, codes: I32, window: Window) -> Samples:
         """The same from its codes, int32 [window.steps, 4], with a graph that is loaded at the first call."""
 
+    def encode_voice(self, recording: Samples) -> I32:
+        """The codes of a recording at 24000 Hz, int32 [4, T], with a graph that is loaded at the first call."""
+
     def warm_up(self) -> None:
         """Do now what would otherwise be done at a first use."""
 

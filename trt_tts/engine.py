@@ -14,19 +14,21 @@ from typing import Any, Self
 from trt_tts.audio import Audio
 from trt_tts.backend import Backend, MemoryPart
 from trt_tts.cpu.threads import usable_threads
-from trt_tts.errors import GenerationError, UsageError
+from trt_tts.errors import GenerationError, UsageError, VoiceError
 from trt_tts.frontend import Frontend, PreparedText
 from trt_tts.loading import open_backend, read_set
 from trt_tts.manifest import Limits, Manifest
 from trt_tts.model_config import MAX_CANDIDATES
 from trt_tts.options import SynthesisOptions, require_whole
 from trt_tts.progress import Progress
+from trt_tts.recording import prepare_recording
 from trt_tts.refine import refine_text
 from trt_tts.speaking import Speaker
 from trt_tts.speech import Job
 from trt_tts.text.clean import CleanText
 from trt_tts.text.prompt import TRAINED_SPEED, refine_prompt
 from trt_tts.voice import Voice
+from trt_tts.voice_sample import VoiceSample
 
 logger = logging.getLogger("trt_tts")
 MOST_DEVICES = 255
@@ -218,6 +220,28 @@ class Engine:
             self._backend.warm_up()
         return self.synthesize("a", voice=self._frontend.any_voice(), max_steps=8, min_steps=8, seed=0)
 
+    def clone_voice(self, samples: Any, rate: int, transcript: str) -> VoiceSample:
+        """A voice from a recording of 1 to 20 seconds, for the option `voice`.
+
+        Args:
+            samples: [n] or [n, channels], floats nominally within -1 .. 1 or signed 16- or 32-bit integers.
+            rate: samples per second, 8000 to 192000.
+            transcript: the words of the recording.
+
+        Raises:
+            UsageError: `samples` or `rate` is of another kind.
+            VoiceError: the recording is too short, too long, silent or not finite, or has no transcript.
+            TextError: this voice cannot speak the transcript.
+        """
+        self._speaker.require_open()
+        if not isinstance(transcript, str) or not transcript.strip():
+            raise VoiceError(f"the transcript is {transcript!r}; expected the words of the recording")
+        self._frontend.clean(transcript, normalize=True)
+        recording = prepare_recording(samples, rate)
+        with self._speaker.alone():
+            codes = self._backend.encode_voice(recording)
+        return VoiceSample.from_codes(codes, transcript)
+
     def random_voice(self, seed: int) -> Voice:
         """A voice drawn from the checkpoint's speaker statistics, a fixed function of `seed`.
 
@@ -250,7 +274,7 @@ class Engine:
         if options.refine:
             with self._speaker.alone():
                 paragraphs = [self._refine(clean, options, seed) for clean in paragraphs]
-        segments = self._frontend.segments([clean.text for clean in paragraphs])
+        segments = self._frontend.segments([clean.text for clean in paragraphs], options)
         requests = tuple(
             self._frontend.request(segment.text, options, seed, index) for index, segment in enumerate(segments)
         )
@@ -262,7 +286,7 @@ class Engine:
         """The text as the model rewrites it, segment by segment."""
         runner, head, frontend = self._backend.runner, self._backend.text_head(), self._frontend
         parts = []
-        for segment in frontend.segments([clean.text]):
+        for segment in frontend.segments([clean.text], options):
             prompt = refine_prompt(segment.text, options.oral, options.laugh, options.pause)
             parts.append(refine_text(runner, head, frontend.text_embedding, frontend.tokenizer, prompt, seed))
         refined = " ".join(parts)
@@ -279,4 +303,6 @@ class Engine:
             warnings.append(f"top_k {options.top_k} is more than the graph offers; used {MAX_CANDIDATES}")
         if self._manifest.prompt is not None and options.speed != TRAINED_SPEED:
             warnings.append(f"this voice knows speed {TRAINED_SPEED} only; speed {options.speed} was ignored")
+        if self._manifest.prompt is not None and isinstance(options.voice, VoiceSample):
+            warnings.append("this checkpoint was not trained on voice samples; expect no likeness")
         return warnings

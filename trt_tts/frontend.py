@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from trt_tts.backend import I32
-from trt_tts.errors import CapacityError
+from trt_tts.errors import CapacityError, VoiceError
 from trt_tts.generation import Prompt, Request, Sampling
 from trt_tts.manifest import TEXT_EMBEDDING, TOKENIZER, VOICES
 from trt_tts.model_config import GptConfig
@@ -21,6 +21,7 @@ from trt_tts.text.prompt import SPEAKER, speech_prompt
 from trt_tts.text.segments import PARAGRAPH_PAUSE, Segment, split_paragraphs, split_text
 from trt_tts.text.tokenizer import load_tokenizer
 from trt_tts.voice import Voice
+from trt_tts.voice_sample import VoiceSample
 from trt_tts.voices import VoiceBook
 
 MOST_TOKENS = 120
@@ -77,13 +78,18 @@ class Frontend:
             TextError: this voice cannot speak it.
         """
         paragraphs = self.paragraphs(text, options)
-        segments = self.segments([paragraph.text for paragraph in paragraphs])
+        segments = self.segments([paragraph.text for paragraph in paragraphs], options)
         tokens = tuple(len(self.tokenizer.encode(segment.text)) for segment in segments)
         return PreparedText(tuple(paragraphs), segments, tokens)
 
-    def segments(self, paragraphs: Sequence[str]) -> tuple[Segment, ...]:
-        """Cleaned paragraphs in parts that fit the capacity together with the speech they become."""
-        most = max(FEWEST_TOKENS, min(MOST_TOKENS, self.capacity // STEPS_PER_TOKEN))
+    def segments(self, paragraphs: Sequence[str], options: SynthesisOptions) -> tuple[Segment, ...]:
+        """Cleaned paragraphs in parts that fit the capacity together with the speech they become.
+
+        Raises:
+            VoiceError: the voice sample leaves them no room.
+        """
+        room = self.capacity - self._sample_positions(options)
+        most = max(FEWEST_TOKENS, min(MOST_TOKENS, room // STEPS_PER_TOKEN))
         parts: list[Segment] = []
         for text in paragraphs:
             if parts:
@@ -104,10 +110,12 @@ class Frontend:
             VoiceError: no such voice.
             CapacityError: the text is longer than the set was built for.
         """
-        voice = self.book.resolve(options.voice, self.sizes.hidden_size)
-        prompt = speech_prompt(text, options.speed, self.prompt)
-        ids = np.array(self.tokenizer.encode(prompt), np.int32)
-        room = self._room(len(ids), max(options.min_steps, 1))
+        sample = options.voice if isinstance(options.voice, VoiceSample) else None
+        transcript = None if sample is None else self._transcript(sample, options)
+        ids = np.array(self.tokenizer.encode(speech_prompt(text, options.speed, self.prompt, transcript)), np.int32)
+        voice = self._speaker(options)
+        length = len(ids) + (0 if sample is None else sample.steps)
+        room = self._room(length, max(options.min_steps, 1))
         return Request(
             prompt=partial(self._prompt, ids, voice),
             sampling=Sampling(options.temperature, options.top_p, options.top_k, options.repetition_penalty),
@@ -117,10 +125,35 @@ class Frontend:
             min_steps=options.min_steps,
         )
 
-    def _prompt(self, ids: I32, voice: Voice) -> Prompt:
+    def _speaker(self, options: SynthesisOptions) -> Voice | VoiceSample:
+        if isinstance(options.voice, VoiceSample):
+            return options.voice.checked(self.sizes)
+        return self.book.resolve(options.voice, self.sizes.hidden_size)
+
+    def _prompt(self, ids: I32, voice: Voice | VoiceSample) -> Prompt:
         embedded = self.text_embedding[ids].astype(np.float32)
+        if isinstance(voice, VoiceSample):
+            return Prompt.of(embedded, np.ascontiguousarray(voice.codes.T))
         embedded[ids == self.tokenizer.special(SPEAKER)] = voice.normalised()
         return Prompt.of(embedded, np.zeros((0, self.sizes.num_vq), np.int32))
+
+    def _transcript(self, sample: VoiceSample, options: SynthesisOptions) -> str:
+        return self.clean(sample.transcript, options.normalize, options.language).text
+
+    def _sample_positions(self, options: SynthesisOptions) -> int:
+        """Positions that a voice sample and its transcript take of every segment's."""
+        if not isinstance(options.voice, VoiceSample):
+            return 0
+        sample = options.voice
+        taken = sample.steps + len(self.tokenizer.encode(self._transcript(sample, options)))
+        most = self.capacity - FEWEST_TOKENS * STEPS_PER_TOKEN
+        if taken > most:
+            raise VoiceError(
+                f"the voice sample of {sample.seconds:.1f} s takes {taken} of this engine set's {self.capacity} "
+                f"positions per sequence; allowed: {most}. Take a shorter one, or build a set with a larger "
+                f"--max-seconds"
+            )
+        return taken
 
     def any_voice(self) -> Voice:
         """The default voice, or some voice where the set has none."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from trt_tts.errors import UsageError
 from trt_tts.voice import Voice
+from trt_tts.voice_sample import VoiceSample
 
 LANGUAGES = ("auto", "en", "zh")
 SMALLEST_TEMPERATURE = 1e-3
@@ -22,8 +23,8 @@ class SynthesisOptions:
         UsageError: a value is out of range; names the option, the value and what is allowed.
     """
 
-    voice: str | Voice | None = None
-    """A named voice, a ChatTTS voice string or a `Voice`; None takes the engine set's default."""
+    voice: str | Voice | VoiceSample | None = None
+    """A named voice, a ChatTTS speaker string, a `Voice` or a `VoiceSample`; None takes the engine set's default."""
     speed: int = 5
     """0 (slow) to 9 (fast)."""
     oral: int | None = None
@@ -73,8 +74,10 @@ class SynthesisOptions:
                 raise UsageError(f"{name} is {getattr(self, name)!r}; allowed: True, False")
         if self.language not in LANGUAGES:
             raise UsageError(f"language is {self.language!r}; allowed: {', '.join(LANGUAGES)}")
-        if self.voice is not None and not isinstance(self.voice, str | Voice):
-            raise UsageError(f"voice is {self.voice!r}; allowed: a voice's name, a voice string, a Voice")
+        if self.voice is not None and not isinstance(self.voice, str | Voice | VoiceSample):
+            raise UsageError(
+                f"voice is {self.voice!r}; allowed: a voice's name, a speaker string, a Voice, a VoiceSample"
+            )
 
     def override(self, **values: Any) -> SynthesisOptions:
         """A copy with some options replaced.

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
-from trt_tts.backend import I32
 from trt_tts.errors import VoiceError
 from trt_tts.model_config import STEPS_PER_SECOND, GptConfig
 from trt_tts.voice_string import pack, unpack
@@ -78,7 +78,7 @@ class VoiceSample:
         return cls(data, books, transcript, name)
 
     @property
-    def codes(self) -> I32:
+    def codes(self) -> npt.NDArray[np.int32]:
         """int32 [books, T]."""
         return np.frombuffer(self.data, "<u2").astype(np.int32).reshape(self.books, -1)
 
@@ -118,7 +118,7 @@ def is_sample_string(text: str) -> bool:
     except VoiceError:
         return False
     books, steps = _HEAD.unpack(head)
-    return books > 0 and len(data) == 2 * books * steps
+    return bool(books and steps and len(data) == 2 * books * steps)
 
 
 def is_speaker_string(text: str) -> bool:

@@ -60,7 +60,7 @@ class VoiceBook:
         return Voice.random(self.statistics, seed)
 
     def resolve(self, voice: str | Voice | None, width: int) -> Voice:
-        """The voice a request means: a name, a ChatTTS voice string, a `Voice`, or None for the default.
+        """The voice a request means: a name, a ChatTTS speaker string, a `Voice`, or None for the default.
 
         Raises:
             VoiceError: there is no such voice, or it is malformed.

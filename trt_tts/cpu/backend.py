@@ -53,6 +53,11 @@ class CpuBackend:
         """As `Backend.decode_codes`."""
         return self._decode("codec_vq", {"codes": np.ascontiguousarray(codes.T[None])}, window)
 
+    def encode_voice(self, recording: Samples) -> I32:
+        """As `Backend.encode_voice`."""
+        codes: I32 = self._session("voice_encoder").run(["codes"], {"wav": recording[None]})[0][0]
+        return codes
+
     def _decode(self, graph: str, feed: dict[str, Any], window: Window) -> Samples:
         samples: Samples = self._session(graph).run(["wav"], feed)[0][0, window.skip : window.skip + window.keep]
         return samples

@@ -26,7 +26,14 @@ from trt_tts.gpu.memory import (
     require_memory,
     weights_and_contexts,
 )
-from trt_tts.gpu.on_demand import CodesCodec, GpuTextHead, OnDemand, text_head_blocks
+from trt_tts.gpu.on_demand import (
+    CodesCodec,
+    GpuTextHead,
+    GpuVoiceEncoder,
+    OnDemand,
+    text_head_blocks,
+    voice_encoder_blocks,
+)
 from trt_tts.gpu.plan import Plan
 from trt_tts.gpu.workspace import Workspace
 from trt_tts.gpu_reading import memory_users, read_gpu
@@ -110,6 +117,11 @@ class GpuBackend:
             codec = Codec(self.device, loaded.context)
             self._codes_codec = CodesCodec(self.device, loaded, codec, self._wav, self._sound)
         return self._codes_codec.decode(codes, window)
+
+    def encode_voice(self, recording: Samples) -> I32:
+        """As `Backend.encode_voice`."""
+        loaded = self._on_demand("voice_encoder", voice_encoder_blocks(self._manifest.config.gpt.num_vq))
+        return GpuVoiceEncoder(self.device, loaded).encode(recording)
 
     def warm_up(self) -> None:
         """As `Backend.warm_up`."""

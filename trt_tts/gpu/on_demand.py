@@ -1,4 +1,5 @@
-"""Graphs that are loaded at their first use: the text head of the refine pass, and the codec that reads codes."""
+"""Graphs that are loaded at their first use: the refine pass's text head, the codec that reads codes, and the voice
+encoder."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from trt_tts.gpu.plan import Context, Plan
 from trt_tts.gpu.tensors import Staging, Tensors
 from trt_tts.gpu.workspace import Workspace
 from trt_tts.manifest import GraphInfo
-from trt_tts.model_config import MAX_CANDIDATES, PENALTY_WINDOW
+from trt_tts.model_config import HOP_LENGTH, MAX_CANDIDATES, PENALTY_WINDOW, SAMPLE_RATE
+from trt_tts.recording import MOST_SECONDS
 from trt_tts.windows import Window
 
 _SENT = ("noise", "sampling", "allow_end")
@@ -100,6 +102,38 @@ class GpuTextHead:
         device.driver.copy_down(answer, tensors.addresses["ids"], device.stream)
         device.synchronize()
         return int(answer.array.view(np.int32)[0])
+
+
+class GpuVoiceEncoder:
+    """Turns recordings into codes."""
+
+    def __init__(self, device: Device, loaded: OnDemand) -> None:
+        """Use a loaded `voice_encoder`."""
+        self._device, self._loaded = device, loaded
+        loaded.context.bind({}, loaded.tensors.addresses)
+
+    def encode(self, recording: Samples) -> I32:
+        """As `Backend.encode_voice`."""
+        device, loaded = self._device, self._loaded
+        loaded.context.bind({"wav": (1, len(recording))}, {})
+        source = loaded.pinned.part(0, recording.nbytes)
+        source.array.view(np.float32)[:] = recording
+        device.driver.copy_up(loaded.tensors.addresses["wav"], source, device.stream)
+        loaded.context.enqueue()
+        _, books, steps = loaded.context.shape("codes")
+        answer = loaded.pinned.part(0, 4 * books * steps)
+        device.driver.copy_down(answer, loaded.tensors.addresses["codes"], device.stream)
+        device.synchronize()
+        return answer.array.view(np.int32).reshape(books, steps).copy()
+
+
+def voice_encoder_blocks(books: int) -> dict[str, Block]:
+    """Its tensors, for the longest recording."""
+    most = round(MOST_SECONDS * SAMPLE_RATE)
+    return {
+        "wav": Block((1, most), "float32"),
+        "codes": Block((1, books, (most // HOP_LENGTH + 1) // 2), "int32"),
+    }
 
 
 def text_head_blocks() -> dict[str, Block]:

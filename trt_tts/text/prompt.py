@@ -4,6 +4,8 @@ from __future__ import annotations
 
 SPEAKER = "[spk_emb]"
 """Its embedding is replaced by the speaker vector."""
+NO_SPEAKER = "[empty_spk]"
+"""Stands in its place where a recording shows the voice."""
 TRAINED_SPEED = 5
 """The speed in the templates of checkpoints that were trained at one speed only."""
 
@@ -22,14 +24,20 @@ CONTROL_TAGS = (
 """Tags a user may write into the text; each is one token."""
 
 
-def speech_prompt(text: str, speed: int, template: str | None = None) -> str:
+def speech_prompt(text: str, speed: int, template: str | None = None, transcript: str | None = None) -> str:
     """The prompt that makes the model speak `text`.
 
-    `template`, from checkpoints that know only one form, holds `{text}`; it fixes the speed too.
+    Args:
+        text: a part of a cleaned text.
+        speed: 0 to 9.
+        template: of checkpoints that know only one form; it holds `{text}`, and fixes the speed too.
+        transcript: the words of the recording whose codes follow the prompt, instead of a speaker vector.
     """
-    if template is not None:
-        return template.replace("{text}", text)
-    return f"[Stts]{SPEAKER}[speed_{speed}]{text}[Ptts]"
+    if transcript is None:
+        return f"[Stts]{SPEAKER}[speed_{speed}]{text}[Ptts]" if template is None else template.replace("{text}", text)
+    if template is None:
+        return f"[Stts]{NO_SPEAKER}{transcript}[speed_{speed}]{text}[Ptts]"
+    return template.replace(SPEAKER, NO_SPEAKER).replace("{text}", f"{transcript} {text}")
 
 
 def refine_prompt(text: str, oral: int | None, laugh: int | None, pause: int | None) -> str:

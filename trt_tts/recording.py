@@ -1,0 +1,70 @@
+"""A recording as the voice encoder takes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from trt_tts.audio import Samples
+from trt_tts.errors import UsageError, VoiceError
+from trt_tts.model_config import SAMPLE_RATE
+from trt_tts.options import require_whole
+
+FEWEST_SECONDS = 1.0
+MOST_SECONDS = 20.0
+"""Engine sets are built for as much."""
+LOWEST_RATE, HIGHEST_RATE = 8_000, 192_000
+MOST_CHANNELS = 8
+QUIETEST = -50.0
+"""dB of the mean power against full scale; what is below holds no speech."""
+
+
+def prepare_recording(samples: Any, rate: int) -> Samples:
+    """One channel at 24000 Hz, float32 [n], the level as it was.
+
+    Args:
+        samples: [n] or [n, channels], floats nominally within -1 .. 1 or signed 16- or 32-bit integers.
+        rate: samples per second.
+
+    Raises:
+        UsageError: `samples` or `rate` is of another kind.
+        VoiceError: too short, too long, silent, or not finite.
+    """
+    require_whole("rate", rate, LOWEST_RATE, HIGHEST_RATE)
+    mono = _mono(samples)
+    seconds = len(mono) / rate
+    if not FEWEST_SECONDS <= seconds <= MOST_SECONDS:
+        raise VoiceError(
+            f"the recording lasts {seconds:.2f} s; a voice is taken from {FEWEST_SECONDS:g} to {MOST_SECONDS:g} s. "
+            f"Cut out a few sentences of clear speech"
+        )
+    if not np.isfinite(mono).all():
+        raise VoiceError("the recording holds NaN or infinite samples")
+    level = 10 * np.log10(max(float(np.square(mono, dtype=np.float64).mean()), 1e-20))
+    if level < QUIETEST:
+        raise VoiceError(f"the recording is silent: {level:.0f} dB; speech is above {QUIETEST:.0f} dB")
+    if rate == SAMPLE_RATE:
+        return mono
+    import soxr
+
+    converted: Samples = soxr.resample(mono, rate, SAMPLE_RATE, "HQ")
+    return converted[: round(MOST_SECONDS * SAMPLE_RATE)]
+
+
+def _mono(samples: Any) -> Samples:
+    try:
+        value = np.asarray(samples)
+    except ValueError:
+        value = np.zeros((0, 0, 0))
+    if value.ndim not in (1, 2) or (value.ndim == 2 and not 1 <= value.shape[1] <= MOST_CHANNELS):
+        raise UsageError(
+            f"samples have shape {value.shape}; allowed: [n], or [n, channels] with at most {MOST_CHANNELS} channels"
+        )
+    if value.dtype in (np.int16, np.int32):
+        value = value / -float(np.iinfo(value.dtype).min)
+    elif value.dtype.kind != "f":
+        raise UsageError(f"samples are {value.dtype}; allowed: floats within -1 .. 1, int16, int32")
+    if value.ndim == 2:
+        value = value.mean(axis=1)
+    return np.ascontiguousarray(value, np.float32)
