@@ -16,6 +16,7 @@ WHOLE = {
     "max_steps": (1, 1_000_000),
     "min_steps": (0, 1_000_000),
     "seed": (0, 2**63 - 1),
+    "lookahead": (0, 255),
 }
 NUMBERS = {"temperature": (0.0, 10.0), "top_p": (0.0, 1.0), "repetition_penalty": (0.1, 10.0)}
 SWITCHES = ("refine", "normalize", "use_decoder")
@@ -45,6 +46,7 @@ def test_the_defaults_are_the_published_ones():
         "refine": False,
         "normalize": True,
         "use_decoder": True,
+        "lookahead": None,
         "language": "auto",
     }
 

@@ -1,19 +1,32 @@
 """`Engine.stream`, and calls that share the decode loop."""
 
+import gc
+import math
 import threading
 from dataclasses import replace
+import weakref
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.prompts import spoiled
+from tests.reference_case import snr
 from tests.threads import at_once
 from trt_tts import Engine, GenerationError, SynthesisOptions, TrtTtsError, UsageError
+from trt_tts.clip import Clip
 from trt_tts.errors import TextError
 from trt_tts.fair_lock import FairLock
 
 SHORT = "the engine is ready. good morning"
 TEXT = "the engine is ready. good morning. the train is late, and the weather is fine"
+
+
+@pytest.fixture(scope="module")
+def tiny_engine(tiny_set):
+    with Engine.load(tiny_set) as loaded:
+        yield loaded
 
 
 def joined(chunks):
@@ -45,14 +58,89 @@ def test_a_limit_is_told_with_the_last_chunk(engine):
     assert "limit of 40 steps" in chunks[-1].warnings[0]
 
 
-def test_the_first_sound_comes_before_the_end(engine):
-    """After the receptive field, 27 steps, and the six that the first window is decoded for."""
-    stream = engine.stream("the train is late and the weather is fine", seed=1)
+@pytest.mark.parametrize(("lookahead", "steps"), [(None, 29), (12, 14), (0, 2), (255, 29)])
+def test_a7_the_first_sound_comes_before_the_end(engine, lookahead, steps):
+    """A7: two steps more than it depends on: the receptive field, 27 steps, or the lookahead."""
+    stream = engine.stream("the train is late and the weather is fine", seed=1, lookahead=lookahead)
     first = next(stream)
-    assert first.steps == 6
+    assert first.steps == 2
     (generation,) = engine._speaker._loop._active
-    assert len(generation.codes) == 33
+    assert len(generation.codes) == steps == engine.first_sound_steps(lookahead)
     stream.close()
+
+
+def test_a7_so_it_does_at_the_published_margin(engine, monkeypatch):
+    """A7: the published sizes' codec looks at 52 steps to each side."""
+    monkeypatch.setattr("trt_tts.speaking.receptive_steps", lambda stack, vocos: 52)
+    for lookahead, steps in ((None, 54), (12, 14)):
+        stream = engine.stream("the train is late and the weather is fine", seed=1, lookahead=lookahead)
+        next(stream)
+        (generation,) = engine._speaker._loop._active
+        assert len(generation.codes) == steps == engine.first_sound_steps(lookahead)
+        stream.close()
+
+
+@given(lookahead=st.integers(0, 40), steps=st.integers(1, 90), seed=st.integers(0, 99), use_decoder=st.booleans())
+@settings(max_examples=12)
+def test_with_any_lookahead_the_joined_stream_is_what_synthesize_gives(
+    tiny_engine, lookahead, steps, seed, use_decoder
+):
+    options = {"seed": seed, "lookahead": lookahead, "use_decoder": use_decoder, "min_steps": steps, "max_steps": steps}
+    chunks = list(tiny_engine.stream("two words. three", **options))
+    assert np.array_equal(joined(chunks), tiny_engine.synthesize("two words. three", **options).samples)
+    assert sum(chunk.steps for chunk in chunks) == 2 * steps
+
+
+def test_the_snr_of_a_lookahead_is_that_of_the_same_codes(engine):
+    text, options = "the engine is ready", {"seed": 0, "max_steps": 160}
+    found = {ahead: engine.lookahead_snr(ahead) for ahead in (0, 4, 12)}
+    assert found[0] < found[4] < found[12]
+    assert found[12] > 60
+    exact = engine.synthesize(text, **options).samples
+    for ahead in (0, 4, 12):
+        sooner = engine.synthesize(text, lookahead=ahead, **options).samples
+        assert snr(exact, sooner) == pytest.approx(found[ahead], abs=0.1)
+    assert engine.lookahead_snr(27) == engine.lookahead_snr(255) == math.inf
+    assert not engine._speaker._loop.busy
+
+
+@pytest.mark.parametrize("lookahead", [-1, 256, 1.5, None])
+def test_no_lookahead_has_no_snr(engine, lookahead):
+    with pytest.raises(UsageError, match="lookahead is"):
+        engine.lookahead_snr(lookahead)
+
+
+def test_a_long_text_is_forgotten_as_it_is_given_out(tiny_engine):
+    """Of 200 segments, at most two per row are there at a time."""
+    alive, most = weakref.WeakSet(), 0
+    made = Clip.__init__
+
+    def counting(self, *arguments):
+        made(self, *arguments)
+        alive.add(self)
+
+    text, found = "two words. " * 200, 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Clip, "__init__", counting)
+        gc.disable()
+        try:
+            for chunk in tiny_engine.stream(text, seed=1, max_steps=8):
+                most, found = max(most, len(alive)), found + chunk.steps
+                del chunk
+        finally:
+            gc.enable()
+    assert found > 200
+    assert tiny_engine.info.limits.max_batch < most <= 2 * tiny_engine.info.limits.max_batch
+    assert not alive
+
+
+def test_what_a_slow_listener_has_not_taken_is_bounded(tiny_engine):
+    """Another call steps for all, but begins no segment of a stream that nobody takes."""
+    stream = tiny_engine.stream("two words. " * 50, seed=1, max_steps=8)
+    next(stream)
+    tiny_engine.synthesize("three. " * 60, seed=2, max_steps=8)
+    assert not tiny_engine._speaker._loop.busy
+    assert sum(chunk.steps for chunk in stream) > 2 * 49
 
 
 def test_closing_a_stream_frees_its_row_and_harms_no_other(engine):

@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from tests.reference_case import snr
 from trt_tts.model_config import ModelConfig
-from trt_tts.windows import STRIDES, Windows, receptive_steps
+from trt_tts.windows import Windows, receptive_steps
 
-CASES = st.tuples(st.integers(1, 1500), st.integers(1, 60), st.integers(1, 400))
+CASES = st.tuples(st.integers(1, 1500), st.integers(1, 60), st.integers(1, 400), st.none() | st.integers(0, 60))
 CLIP = 90
 
 
@@ -15,15 +15,15 @@ def samples_of(steps):
     return 256 * (2 * steps - 1)
 
 
-def all_windows(steps, most, margin):
-    return list(Windows(margin, most).take(steps, ended=True))
+def all_windows(steps, most, margin, lookahead=None):
+    return list(Windows(margin, most, lookahead).take(steps, ended=True))
 
 
 @given(CASES)
 def test_what_is_kept_is_the_clip_once_and_in_order(case):
-    steps, margin, room = case
+    steps, margin, room, lookahead = case
     end = 0
-    for window in all_windows(steps, 2 * margin + room, margin):
+    for window in all_windows(steps, 2 * margin + room, margin, lookahead):
         assert 512 * window.first + window.skip == end
         assert window.keep > 0
         assert window.skip + window.keep <= samples_of(window.steps)
@@ -33,33 +33,54 @@ def test_what_is_kept_is_the_clip_once_and_in_order(case):
 
 @given(CASES)
 def test_windows_are_bounded_and_have_their_margins(case):
-    steps, margin, room = case
-    most = 2 * margin + room
-    for window in all_windows(steps, most, margin):
+    steps, margin, room, lookahead = case
+    most, ahead = 2 * margin + room, margin if lookahead is None else min(lookahead, margin)
+    for window in all_windows(steps, most, margin, lookahead):
         assert window.first >= 0 and window.first + window.steps <= steps
         assert 1 <= window.steps <= most
-        before, after = window.skip // 512, window.steps - -(-(window.skip + window.keep) // 512)
+        # With no lookahead at all the last half step waits for the next window.
+        before, after = -(-window.skip // 512), window.steps - -(-(window.skip + window.keep) // 512)
         assert before == margin or window.first == 0
-        assert after == margin or window.first + window.steps == steps
+        assert after == ahead or window.first + window.steps == steps
 
 
 @given(CASES, st.lists(st.integers(1, 40), max_size=50))
 def test_a_growing_clip_has_the_windows_of_the_finished_one(case, growth):
-    steps, margin, room = case
-    growing, found, there = Windows(margin, 2 * margin + room), [], 0
+    steps, margin, room, lookahead = case
+    growing, found, there = Windows(margin, 2 * margin + room, lookahead), [], 0
     for more in growth:
         there = min(there + more, steps)
         found += growing.take(there, ended=False)
         assert all(window.first + window.steps <= there for window in found)
     found += growing.take(steps, ended=True)
-    assert found == all_windows(steps, 2 * margin + room, margin)
+    assert found == all_windows(steps, 2 * margin + room, margin, lookahead)
 
 
-def test_the_first_sound_comes_six_steps_after_the_margin_is_filled():
-    windows = Windows(margin=27, most=512)
-    assert not list(windows.take(27 + STRIDES[0] - 1, ended=False))
-    (first,) = windows.take(27 + STRIDES[0], ended=False)
-    assert (first.first, first.steps, first.skip, first.keep) == (0, 33, 0, 512 * 6)
+@given(CASES, st.integers(0, 200))
+def test_a_lookahead_of_the_margin_or_more_is_exact(case, more):
+    steps, margin, room, _ = case
+    most = 2 * margin + room
+    assert all_windows(steps, most, margin, margin + more) == all_windows(steps, most, margin)
+
+
+@given(CASES)
+def test_the_first_window_comes_when_it_says_and_no_sooner(case):
+    _, margin, room, lookahead = case
+    windows = Windows(margin, 2 * margin + room, lookahead)
+    assert not list(windows.take(windows.first_steps - 1, ended=False))
+    assert list(windows.take(windows.first_steps, ended=False))
+
+
+@pytest.mark.parametrize(
+    ("margin", "lookahead", "steps"), [(27, None, 29), (52, None, 54), (27, 12, 14), (52, 12, 14), (52, 0, 2)]
+)
+def test_a7_the_first_sound_comes_two_steps_after_what_it_depends_on(margin, lookahead, steps):
+    """A7: margins of the demo voice and of the published sizes."""
+    windows = Windows(margin, 512, lookahead)
+    assert not list(windows.take(steps - 1, ended=False))
+    (first,) = windows.take(steps, ended=False)
+    assert (first.first, first.steps, first.skip) == (0, steps, 0)
+    assert first.keep == 512 * 2 - (256 if lookahead == 0 else 0)
 
 
 @pytest.mark.parametrize("steps", [100, 1000, 3000])

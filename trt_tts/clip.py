@@ -8,8 +8,19 @@ import numpy as np
 
 from trt_tts.audio import Samples
 from trt_tts.backend import Backend
-from trt_tts.generation import DecodeLoop, Request
-from trt_tts.windows import Windows
+from trt_tts.generation import DecodeLoop, Generation, Request
+from trt_tts.windows import Window, Windows
+
+
+def decode_window(
+    backend: Backend, loop: DecodeLoop, generation: Generation, window: Window, use_decoder: bool
+) -> Samples:
+    """What is kept of a window's sound, float32 [window.keep], made from hidden states with `use_decoder`, else from
+    codes; the generation must not have left the loop."""
+    if use_decoder:
+        return backend.decode_hidden(loop.hidden(generation, window.first, window.steps), window)
+    codes = np.array(generation.codes[window.first : window.first + window.steps], np.int32)
+    return backend.decode_codes(codes, window)
 
 
 class Clip:
@@ -42,12 +53,7 @@ class Clip:
         if generation.failed or generation.error is not None:
             return
         for window in self._windows.take(len(generation.codes), generation.ended):
-            if self._use_decoder:
-                hidden = self._loop.hidden(generation, window.first, window.steps)
-                self._parts.append(self._backend.decode_hidden(hidden, window))
-            else:
-                codes = np.array(generation.codes[window.first : window.first + window.steps], np.int32)
-                self._parts.append(self._backend.decode_codes(codes, window))
+            self._parts.append(decode_window(self._backend, self._loop, generation, window, self._use_decoder))
 
     def take(self) -> list[Samples]:
         """The sound that was decoded since the last call, float32 [n] each."""

@@ -19,7 +19,7 @@ from trt_tts.frontend import Frontend, PreparedText
 from trt_tts.loading import open_backend, read_set
 from trt_tts.manifest import Limits, Manifest
 from trt_tts.model_config import MAX_CANDIDATES
-from trt_tts.options import SynthesisOptions, require_whole
+from trt_tts.options import MOST_LOOKAHEAD, SynthesisOptions, require_whole
 from trt_tts.progress import Progress
 from trt_tts.recording import prepare_recording
 from trt_tts.refine import refine_text
@@ -31,6 +31,8 @@ from trt_tts.voice import Voice
 from trt_tts.voice_sample import VoiceSample
 
 logger = logging.getLogger("trt_tts")
+LOOKAHEAD_TEXT, LOOKAHEAD_STEPS = "the engine is ready", 160
+"""What `Engine.lookahead_snr` speaks, and the most steps of it."""
 MOST_DEVICES = 255
 MOST_THREADS = 256
 MOST_BYTES = 1 << 62
@@ -59,6 +61,7 @@ class Engine:
         """Use `Engine.load`."""
         self._path, self._manifest, self._backend, self._threads = path, manifest, backend, threads
         self._speaker = Speaker(backend, manifest.config, manifest.limits)
+        self._lookahead_snr: dict[tuple[int, bool], float] = {}
         capacity = manifest.limits.capacity
         self._frontend = Frontend(path, manifest.config.gpt, capacity, manifest.prompt, manifest.alphabet)
 
@@ -241,6 +244,28 @@ class Engine:
         with self._speaker.alone():
             codes = self._backend.encode_voice(recording)
         return VoiceSample.from_codes(codes, transcript)
+
+    def first_sound_steps(self, lookahead: int | None = None, use_decoder: bool = True) -> int:
+        """Steps after which `stream` has its first sound: with no `lookahead` a few more than the receptive field."""
+        return self._speaker.windows(use_decoder, SynthesisOptions(lookahead=lookahead).lookahead).first_steps
+
+    def lookahead_snr(self, lookahead: int, use_decoder: bool = True) -> float:
+        """dB by which the exact sound of a short text exceeds its difference from the sound with that `lookahead`.
+
+        The text is spoken once by the default voice, and decoded both ways; inf where they are equal. A value is
+        computed once.
+
+        Raises:
+            UsageError: no lookahead.
+            GenerationError: the model's numbers were not finite.
+        """
+        require_whole("lookahead", lookahead, 0, MOST_LOOKAHEAD)
+        key = lookahead, use_decoder
+        if key not in self._lookahead_snr:
+            options = SynthesisOptions(voice=self._frontend.any_voice(), max_steps=LOOKAHEAD_STEPS)
+            request = self._frontend.request(LOOKAHEAD_TEXT, options, seed=0)
+            self._lookahead_snr[key] = self._speaker.lookahead_snr(request, lookahead, use_decoder)
+        return self._lookahead_snr[key]
 
     def random_voice(self, seed: int) -> Voice:
         """A voice drawn from the checkpoint's speaker statistics, a fixed function of `seed`.

@@ -87,6 +87,10 @@ class Generation:
     error: TrtTtsError | None = None
     """What `on_end` raised, or what ended the whole loop."""
 
+    def end(self) -> None:
+        """Mark it as ended, and let go of whoever waited for that."""
+        self.ended, self.on_end = True, _nothing
+
 
 @dataclass(frozen=True, eq=False)
 class _Flight:
@@ -94,6 +98,10 @@ class _Flight:
 
     drawn: Drawn
     rows: tuple[Generation, ...]
+
+
+def _nothing() -> None:
+    """What is called at an end that nobody waits for."""
 
 
 class DecodeLoop:
@@ -116,7 +124,7 @@ class DecodeLoop:
         """Whether `advance` has anything to do."""
         return bool(self._waiting or self._active)
 
-    def submit(self, request: Request, on_end: Callable[[], None] = lambda: None) -> Generation:
+    def submit(self, request: Request, on_end: Callable[[], None] = _nothing) -> Generation:
         """Queue a request."""
         generation = Generation(request, on_end)
         self._waiting.append(generation)
@@ -128,7 +136,7 @@ class DecodeLoop:
             self._waiting.remove(generation)
         elif generation in self._active:
             self._leave(generation)
-        generation.ended = True
+        generation.end()
 
     def hidden(self, generation: Generation, first: int, steps: int) -> Any:
         """The states of `steps` of its steps from `first` on, as `Runner.hidden` gives them; it must not have left."""
@@ -206,6 +214,7 @@ class DecodeLoop:
             raise
         except TrtTtsError as error:  # of this one's sound: its mates go on
             row.error = error
+        row.end()
         self._leave(row)
 
     def _leave(self, row: Generation) -> None:
@@ -218,7 +227,8 @@ class DecodeLoop:
     def _abandon(self, error: BaseException) -> None:
         known = error if isinstance(error, TrtTtsError) else TrtTtsError(f"the engine was interrupted: {error!r}")
         for generation in (*self._active, *self._waiting):
-            generation.ended, generation.error = True, generation.error or known
+            generation.end()
+            generation.error = generation.error or known
         self._active.clear()
         self._waiting.clear()
 

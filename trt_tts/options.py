@@ -11,6 +11,7 @@ from trt_tts.voice import Voice
 from trt_tts.voice_sample import VoiceSample
 
 LANGUAGES = ("auto", "en", "zh")
+MOST_LOOKAHEAD = 255
 SMALLEST_TEMPERATURE = 1e-3
 """At or below it the most likely code is taken: dividing by less would drown the sampling noise anyway."""
 
@@ -50,6 +51,8 @@ class SynthesisOptions:
     """Spell out numbers and symbols, fold what the voice does not know, and say in the warnings what was left out."""
     use_decoder: bool = True
     """True makes sound from hidden states, False from the codes alone (the DVAE path)."""
+    lookahead: int | None = None
+    """Steps after a sound that the codec looks at before it is given out; None: all it depends on, exact; 0 to 255."""
     language: str = "auto"
     """How numbers and symbols are read: "en", "zh", or "auto", by the words around them."""
 
@@ -69,6 +72,8 @@ class SynthesisOptions:
             raise UsageError(f"min_steps {self.min_steps} is above max_steps {self.max_steps}")
         if self.seed is not None:
             require_whole("seed", self.seed, 0, 2**63 - 1)
+        if self.lookahead is not None:
+            require_whole("lookahead", self.lookahead, 0, MOST_LOOKAHEAD)
         for name in ("refine", "normalize", "use_decoder"):
             if not isinstance(getattr(self, name), bool):
                 raise UsageError(f"{name} is {getattr(self, name)!r}; allowed: True, False")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 
-from trt_tts.audio import Audio
+import numpy as np
+
+from trt_tts.audio import Audio, Samples
 from trt_tts.backend import Backend
-from trt_tts.clip import Clip
-from trt_tts.errors import TrtTtsError
+from trt_tts.clip import Clip, decode_window
+from trt_tts.errors import GenerationError, TrtTtsError
 from trt_tts.fair_lock import FairLock
-from trt_tts.generation import DecodeLoop
+from trt_tts.generation import DecodeLoop, Request
 from trt_tts.manifest import Limits
 from trt_tts.model_config import ModelConfig
 from trt_tts.options import SynthesisOptions
 from trt_tts.progress import Progress
+from trt_tts.selftest import snr_db
 from trt_tts.speech import Job, Speech
 from trt_tts.windows import Windows, receptive_steps
 
@@ -38,32 +42,64 @@ class Speaker:
         """
         speeches = [Speech(job) for job in jobs]
         try:
-            with self._turn():
-                for speech in speeches:
-                    self._submit(speech, options)
-            self._finish(speeches, progress)
+            self._finish(speeches, options, progress)
         except BaseException:
             self._cancel(speeches)
             raise
         return speeches
 
     def stream(self, job: Job, options: SynthesisOptions) -> Generator[Audio, None, None]:
-        """The sound of a job as it comes.
+        """The sound of a job as it comes. Segments are begun as others end, and forgotten once they were given out:
+        the memory of a long text is that of a few segments, however slowly its sound is taken.
 
         Raises:
             as `Speech.audio`.
         """
         speech = Speech(job)
         try:
-            with self._turn():
-                self._submit(speech, options)
-            for index in range(len(speech.clips)):
+            for index in range(len(job.requests)):
+                with self._turn():
+                    self._submit(speech, options, index)
                 ended = False
                 while not ended:
                     chunk, ended = self._next_chunk(speech, index)
+                    if ended:
+                        speech.release(index)
                     yield chunk
         finally:
             self._cancel([speech])
+
+    def lookahead_snr(self, request: Request, lookahead: int, use_decoder: bool) -> float:
+        """dB by which the exact sound of a request exceeds its difference from the sound with a lookahead.
+
+        Raises:
+            TrtTtsError: the engine is closed, or its loop broke.
+            GenerationError: the model's numbers were not finite.
+        """
+        sounds: list[Samples] = []
+
+        def decode() -> None:
+            for ahead in (None, lookahead):
+                windows = self.windows(use_decoder, ahead).take(len(generation.codes), ended=True)
+                parts = [decode_window(self._backend, self._loop, generation, item, use_decoder) for item in windows]
+                sounds.append(np.concatenate([np.zeros(0, np.float32), *parts]))
+
+        with self.alone():
+            generation = self._loop.submit(request, decode)
+            while not generation.ended:
+                self._loop.advance()
+        if generation.error is not None:
+            raise generation.error
+        if generation.failed:
+            raise GenerationError("the model's numbers were not finite. Build the engine set anew")
+        exact, sooner = sounds
+        return math.inf if np.array_equal(exact, sooner) else snr_db(exact, sooner)
+
+    def windows(self, use_decoder: bool, lookahead: int | None) -> Windows:
+        """Windows for a clip that is decoded so."""
+        config = self._config
+        margin = receptive_steps(config.decoder if use_decoder else config.dvae.decoder, config.vocos)
+        return Windows(margin, self._limits.codec_steps, lookahead)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -93,22 +129,30 @@ class Speaker:
                 self._drop_cancelled()
                 yield
 
-    def _submit(self, speech: Speech, options: SynthesisOptions) -> None:
-        config, use_decoder = self._config, options.use_decoder
-        margin = receptive_steps(config.decoder if use_decoder else config.dvae.decoder, config.vocos)
-        for request in speech.job.requests:
-            windows = Windows(margin, self._limits.codec_steps)
-            speech.clips.append(Clip(self._backend, self._loop, request, windows, use_decoder))
+    def _submit(self, speech: Speech, options: SynthesisOptions, first: int) -> None:
+        """Submit the segments that may be under way while `first` is the first that is not settled.
+
+        With twice as many as there are rows, a row is seldom idle because a long segment holds the others up.
+        """
+        requests = speech.job.requests
+        for index in range(speech.submitted, min(first + 2 * self._limits.max_batch, len(requests))):
+            windows = self.windows(options.use_decoder, options.lookahead)
+            speech.clips[index] = Clip(self._backend, self._loop, requests[index], windows, options.use_decoder)
+            speech.submitted += 1
 
     def _advance(self) -> None:
         self._drop_cancelled()
         self._loop.advance()
 
-    def _finish(self, speeches: list[Speech], progress: Progress) -> None:
-        total, before = sum(len(speech.clips) for speech in speeches), 0
-        while before < total:
+    def _finish(self, speeches: list[Speech], options: SynthesisOptions, progress: Progress) -> None:
+        """Segments are begun when a stream would begin them: rows have the same mates, so they are rounded alike."""
+        total, before = sum(len(speech.job.requests) for speech in speeches), 0
+        while not all(speech.done for speech in speeches):
             with self._turn():
                 while (ended := sum(speech.ended for speech in speeches)) == before:
+                    for speech in speeches:
+                        if not speech.failed:
+                            self._submit(speech, options, speech.settled)
                     self._advance()
                     if self._lock.wanted:
                         break
@@ -147,5 +191,5 @@ class Speaker:
 
     def _drop_cancelled(self) -> None:
         while self._cancelled:
-            for clip in self._cancelled.popleft().clips:
+            for clip in self._cancelled.popleft().clips.values():
                 clip.cancel()

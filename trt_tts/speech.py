@@ -37,18 +37,43 @@ class Speech:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.clips: list[Clip] = []
-        """One per segment, once they are submitted."""
+        self.clips: dict[int, Clip] = {}
+        """Index of a segment -> its clip, from when it is submitted until it is released."""
+        self.submitted = 0
+        """Segments that were submitted, always the first ones."""
+        self._settled = 0
 
     @property
     def ended(self) -> int:
-        """How many segments have ended."""
-        return sum(clip.ended for clip in self.clips)
+        """How many of the segments that are there have ended."""
+        return sum(clip.ended for clip in self.clips.values())
+
+    @property
+    def settled(self) -> int:
+        """The first segment that has not ended; none may have been released."""
+        while self._settled < self.submitted and self.clips[self._settled].ended:
+            self._settled += 1
+        return self._settled
 
     @property
     def all_ended(self) -> bool:
         """Whether nothing of it is under way."""
-        return all(clip.ended for clip in self.clips)
+        return self.ended == len(self.clips)
+
+    @property
+    def failed(self) -> bool:
+        """Whether there will be no whole sound of it."""
+        generations = (clip.generation for clip in self.clips.values())
+        return any(generation.failed or generation.error is not None for generation in generations)
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing is left to do for it."""
+        return self.all_ended and (self.submitted == len(self.job.requests) or self.failed)
+
+    def release(self, index: int) -> None:
+        """Forget a segment that was given out."""
+        del self.clips[index]
 
     def audio(self) -> Audio:
         """The whole text, with its pauses, once all clips have ended.
@@ -57,13 +82,13 @@ class Speech:
             TrtTtsError: what ended the loop before.
             GenerationError: a segment's numbers were not finite.
         """
-        for index in range(len(self.clips)):
+        for index in self.clips:
             self._require_good(index)
-        chunks = [self.chunk(index) for index in range(len(self.clips))]
+        chunks = [self.chunk(index) for index in self.clips]
         return Audio(
             samples=np.concatenate([chunk.samples for chunk in chunks]),
             seed=self.job.seed,
-            steps=sum(len(clip.generation.codes) for clip in self.clips),
+            steps=sum(len(clip.generation.codes) for clip in self.clips.values()),
             truncated=any(chunk.truncated for chunk in chunks),
             text=self.job.text,
             warnings=tuple(item for chunk in chunks for item in chunk.warnings),
@@ -96,7 +121,7 @@ class Speech:
     def _warnings(self, index: int) -> list[str]:
         text, generation = self.job.segments[index].text, self.clips[index].generation
         found = _warnings(text, len(generation.codes), generation.truncated)
-        return found if len(self.clips) == 1 else [f"{text[:_SHOWN]!r}: {item}" for item in found]
+        return found if len(self.job.segments) == 1 else [f"{text[:_SHOWN]!r}: {item}" for item in found]
 
 
 def _warnings(text: str, steps: int, truncated: bool) -> list[str]:

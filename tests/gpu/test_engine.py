@@ -120,9 +120,18 @@ def test_windows_of_the_codec_join_without_a_seam(gpu, decoder, monkeypatch):
 def test_a_stream_gives_what_synthesize_gives_bit_for_bit(cpu, gpu):
     options, text = {"seed": 6, "min_steps": 100, "max_steps": 100}, "two words. and three more"
     whole, chunks = gpu.synthesize(text, **options), list(gpu.stream(text, **options))
-    assert len(chunks) == 4
+    assert len(chunks) == 5
     assert np.array_equal(np.concatenate([chunk.samples for chunk in chunks]), whole.samples)
     assert snr(cpu.synthesize(text, **options).samples, whole.samples) > LEAST_SNR
+
+
+def test_a_short_lookahead_has_its_sound_sooner_and_as_synthesize_gives_it(cpu, gpu):
+    options = {"seed": 6, "min_steps": 100, "max_steps": 100, "lookahead": 2}
+    whole, chunks = gpu.synthesize("two words", **options), list(gpu.stream("two words", **options))
+    assert np.array_equal(np.concatenate([chunk.samples for chunk in chunks]), whole.samples)
+    assert snr(cpu.synthesize("two words", **options).samples, whole.samples) > LEAST_SNR
+    assert gpu.first_sound_steps(2) == 4 < gpu.first_sound_steps()
+    assert gpu.lookahead_snr(2) == pytest.approx(cpu.lookahead_snr(2), abs=0.5)
 
 
 def test_streams_share_the_batch_and_one_that_is_closed_harms_no_other(gpu):
