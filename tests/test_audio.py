@@ -1,6 +1,7 @@
 import io
 import struct
 import wave
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from tests.reference_case import snr
 from trt_tts.audio import Audio
 from trt_tts.errors import TrtTtsError, UsageError
 
@@ -217,3 +219,105 @@ def test_save_replaces_an_old_file(tmp_path):
     file.write_bytes(b"the old file")
     half_scale_sine().save(file)
     assert soundfile.info(file).frames == 24_000
+
+
+@pytest.mark.parametrize("rate", [8_000, 16_000, 22_050, 44_100, 48_000, 192_000])
+def test_a_resampled_tone_keeps_its_pitch_its_level_and_its_length(rate):
+    tone = half_scale_sine(24_000).resampled(rate)
+    assert (tone.sample_rate, tone.samples.dtype, tone.samples.size) == (rate, np.float32, rate)
+    assert (tone.duration, tone.seed, tone.text) == (1.0, 7, "hi")
+    inner = slice(rate // 10, -rate // 10)
+    wanted = 0.5 * np.sin(2 * np.pi * 440 * np.arange(rate) / rate)
+    assert snr(wanted[inner], tone.samples[inner]) > 90
+    assert np.abs(tone.samples).max() < 0.51
+
+
+@pytest.mark.parametrize("rate", [8_000, 22_050, 48_000])
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a4_a_resampled_sound_is_written_with_its_rate(rate, ending, tmp_path):
+    sound = half_scale_sine().resampled(rate)
+    info = soundfile.info(sound.save(tmp_path / f"a{ending}"))
+    assert (info.samplerate, info.frames) == (rate, rate)
+    with wave.open(io.BytesIO(sound.wav())) as header:
+        assert (header.getframerate(), header.getnframes()) == (rate, rate)
+
+
+def test_what_lies_above_half_the_new_rate_is_gone():
+    high = audio(0.5 * np.sin(2 * np.pi * 6_000 * np.arange(24_000) / 24_000)).resampled(8_000)
+    assert np.abs(high.samples[400:-400]).max() < 1e-4
+
+
+def test_the_rate_it_has_is_left_alone():
+    sound = half_scale_sine()
+    assert sound.resampled(24_000) is sound
+
+
+@pytest.mark.parametrize("rate", [7_999, 192_001, 0, -1, 44_100.5, "48000", True, None])
+def test_a_rate_that_is_none_is_refused(rate):
+    with pytest.raises(UsageError, match="8000 to 192000"):
+        half_scale_sine().resampled(rate)
+
+
+@pytest.mark.parametrize("samples", [[], [0.0] * 300, [np.nan] * 300], ids=["empty", "silent", "nan"])
+def test_a3_silence_and_what_is_no_number_resample_to_silence_and_are_not_trimmed(samples):
+    """A3"""
+    sound = audio(samples)
+    assert sound.resampled(48_000).samples.tolist() == [0.0] * 2 * len(samples)
+    assert sound.trimmed() is sound
+
+
+def test_a6_trimming_leaves_the_silence_within(tmp_path):
+    """A6: only the ends go, but for what is to be kept of them."""
+    tone, gap = half_scale_sine(2_400).samples, np.full(12_000, 1e-6, np.float32)
+    trimmed = audio(np.concatenate([gap, tone, gap, tone, gap])).trimmed(keep_seconds=0.05)
+    wanted = np.concatenate([gap[:1_200], tone, gap, tone, gap[:1_200]])
+    assert np.array_equal(trimmed.samples, wanted)
+    assert trimmed.duration == wanted.size / 24_000
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 2_000), st.floats(-120, 0)), min_size=1, max_size=6),
+    st.floats(-100, -1),
+    st.floats(0, 0.2),
+    st.sampled_from([8_000, 24_000, 44_100]),
+)
+def test_a6_trimming_cuts_at_the_ends_and_only_what_is_quiet(parts, threshold, keep, rate):
+    """A6: parts of a length and a level in dB."""
+    samples = np.concatenate([np.full(count, 10 ** (level / 20), np.float32) for count, level in parts])
+    sound = replace(audio(samples), sample_rate=rate)
+    trimmed = sound.trimmed(threshold, keep).samples
+    loud = np.flatnonzero(samples >= samples.max() * np.float32(10 ** (threshold / 20)))
+    cut = len(samples) - len(trimmed)
+    assert any(
+        np.array_equal(samples[start : start + len(trimmed)], trimmed)
+        and start <= max(0, loud[0] - round(keep * rate))
+        and start + len(trimmed) >= min(len(samples), loud[-1] + 1 + round(keep * rate))
+        for start in range(cut + 1)
+    )
+    # Of what is quiet, no more than a frame of 10 ms is left beyond what is to be kept.
+    slack = 2 * (rate // 100 + round(keep * rate)) + 2
+    assert len(trimmed) <= loud[-1] + 1 - loud[0] + slack
+
+
+@given(SAMPLES)
+def test_trimming_any_samples_gives_a_part_of_them(samples):
+    trimmed = audio(samples).trimmed().samples
+    assert any(
+        np.array_equal(samples[first : first + len(trimmed)], trimmed, equal_nan=True)
+        for first in range(len(samples) - len(trimmed) + 1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("threshold_db", 1),
+        ("threshold_db", -121),
+        ("threshold_db", np.nan),
+        ("keep_seconds", -0.1),
+        ("keep_seconds", "1"),
+    ],
+)
+def test_trimming_outside_what_makes_sense_is_refused(name, value):
+    with pytest.raises(UsageError, match=f"{name} is"):
+        half_scale_sine().trimmed(**{name: value})

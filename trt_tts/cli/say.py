@@ -14,8 +14,10 @@ from trt_tts.cli.console import err, note, progress
 from trt_tts.cli.text_stages import print_stages
 from trt_tts.engine import Engine
 from trt_tts.errors import TextError, TrtTtsError, UsageError
+from trt_tts.model_config import SAMPLE_RATE
 from trt_tts.options import SynthesisOptions
 from trt_tts.sets import choose_set
+from trt_tts.sound_file import check_target
 
 _D = SynthesisOptions()
 MOST_MEGABYTES = 1e9
@@ -82,7 +84,7 @@ def say(
         raise UsageError(f"memory-limit is {memory_limit:g} MB; allowed: more than 0, less than {MOST_MEGABYTES:g}")
     words = _read_text(text, file)
     if output != "-":
-        Audio.check_target(Path(output))
+        check_target(Path(output), SAMPLE_RATE)
     choice = choose_set(engine)
     note(f"engine set: {choice.path} ({choice.reason})")
     with progress() as stage:
