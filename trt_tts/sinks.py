@@ -38,17 +38,27 @@ def pipe_sink(pipe: BinaryIO, rate: int, header: bool) -> Iterator[Sink]:
     """16-bit little-endian samples, after one WAV `header` or none; each chunk is flushed. The pipe stays open.
 
     Raises:
-        OSError: the pipe is closed at its other end, or full for good.
+        as `write_all`.
     """
     if header:
-        pipe.write(wav_header(rate))
+        write_all(pipe, wav_header(rate))
+    yield lambda samples: write_all(pipe, pcm16(samples).astype("<i2").tobytes())
 
-    def write(samples: Samples) -> None:
-        pipe.write(pcm16(samples).astype("<i2").tobytes())
+
+def write_all(pipe: BinaryIO, data: bytes) -> None:
+    """Write and flush.
+
+    Raises:
+        BrokenPipeError: whoever reads it has gone.
+        TrtTtsError: it fails otherwise, for example because the disk is full.
+    """
+    try:
+        pipe.write(data)
         pipe.flush()
-
-    yield write
-    pipe.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise TrtTtsError(f"cannot write the sound: {error.strerror or error}") from error
 
 
 @contextmanager
@@ -63,29 +73,36 @@ def device_sink(rate: int) -> Iterator[Sink]:
     """The default sound device. Writing waits while enough sound is queued; the end waits until all was heard.
 
     Raises:
-        MissingDependencyError: sounddevice or the PortAudio library is not installed.
+        MissingDependencyError: as `load_sounddevice`.
         TrtTtsError: there is no sound device, it fails, or it does not know the rate.
     """
-    sounddevice = _sounddevice()
+    sounddevice = load_sounddevice()
     try:
         stream = sounddevice.OutputStream(samplerate=rate, channels=1, dtype="int16")
-        stream.start()
-    except (sounddevice.PortAudioError, ValueError) as error:
-        raise _no_device(rate, error) from error
-    try:
         try:
+            stream.start()
             yield lambda samples: stream.write(pcm16(samples)[:, None])
             stream.stop()
-        except sounddevice.PortAudioError as error:
-            raise _no_device(rate, error) from error
+        except sounddevice.PortAudioError:
+            raise
         except BaseException:
             stream.abort()
             raise
-    finally:
-        stream.close()
+        finally:
+            stream.close()
+    except sounddevice.PortAudioError as error:
+        raise TrtTtsError(
+            f"the sound device cannot play at {rate} Hz: {error}. python -m sounddevice lists the devices; try "
+            f"--rate 48000, or write a file with -o"
+        ) from error
 
 
-def _sounddevice() -> Any:
+def load_sounddevice() -> Any:
+    """The package that plays sound.
+
+    Raises:
+        MissingDependencyError: it, or the PortAudio library, is not installed.
+    """
     try:
         import sounddevice
     except ModuleNotFoundError as error:
@@ -94,17 +111,10 @@ def _sounddevice() -> Any:
         ) from error
     except OSError as error:  # its import loads the library
         raise MissingDependencyError(
-            f"playing sound needs the PortAudio library ({error}). On Debian or Ubuntu: sudo apt install libportaudio2. "
-            f"Or write a file with -o"
+            f"playing sound needs the PortAudio library ({error}). On Debian or Ubuntu: sudo apt install "
+            f"libportaudio2. Or write a file with -o"
         ) from error
     return sounddevice
-
-
-def _no_device(rate: int, error: Exception) -> TrtTtsError:
-    return TrtTtsError(
-        f"the sound device cannot play at {rate} Hz: {error}. python -m sounddevice lists the devices; try "
-        f"--rate 48000, or write a file with -o"
-    )
 
 
 @contextmanager

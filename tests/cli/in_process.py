@@ -19,14 +19,14 @@ class Result:
     stderr: str
 
 
-def trt_tts(*arguments, cwd=None) -> Result:
-    """Exit code and output of `trt-tts ARGUMENTS`."""
+def trt_tts(*arguments, cwd=None, stdout=None) -> Result:
+    """Exit code and output of `trt-tts ARGUMENTS`, which finds `stdout` as its standard output where it is given."""
     out, err, before = io.StringIO(), io.StringIO(), Path.cwd()
     argv, handler, show = sys.argv, signal.getsignal(signal.SIGTERM), warnings.showwarning
     sys.argv = ["trt-tts", *map(str, arguments)]
     try:
         os.chdir(cwd or before)
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with contextlib.redirect_stdout(stdout or out), contextlib.redirect_stderr(err):
             try:
                 main()
                 code = 0

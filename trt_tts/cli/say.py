@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import sys
-import time
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from trt_tts.audio import Audio
 from trt_tts.cli.console import err, note, progress
+from trt_tts.cli.sound_output import STANDARD_OUTPUT, SoundOutput, Spoken
 from trt_tts.cli.text_stages import print_stages
 from trt_tts.engine import Engine
-from trt_tts.errors import TextError, TrtTtsError, UsageError
+from trt_tts.errors import TextError, UsageError
 from trt_tts.model_config import SAMPLE_RATE
 from trt_tts.options import SynthesisOptions
+from trt_tts.progress import Progress
 from trt_tts.sets import choose_set
-from trt_tts.sound_file import check_target
 
 _D = SynthesisOptions()
 MOST_MEGABYTES = 1e9
@@ -29,9 +30,21 @@ def say(
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")] = None,
     engine: Annotated[Path | None, typer.Option("--engine", "-e", help="Engine-set folder.")] = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", help="A .wav, .flac or .ogg file; - writes to standard output.")
-    ] = "speech.wav",
+        str | None,
+        typer.Option(
+            "--output", "-o", help="A .wav, .flac or .ogg file; - writes to standard output. Default: speech.wav."
+        ),
+    ] = None,
     audio_format: Annotated[str, typer.Option("--format", help="On standard output: wav or raw (PCM16).")] = "wav",
+    stream: Annotated[bool, typer.Option("--stream", help="Write sound as it comes, in little memory.")] = False,
+    play: Annotated[
+        bool, typer.Option("--play", help="Play sound as it comes; a file only where -o names one.")
+    ] = False,
+    lookahead: Annotated[
+        int | None, typer.Option(help="Steps the codec waits for: fewer, sooner, less exact. Default: exact.")
+    ] = None,
+    rate: Annotated[int, typer.Option(help="Sampling rate in Hz, 8000 to 192000.")] = SAMPLE_RATE,
+    trim: Annotated[bool, typer.Option("--trim", help="Cut silence off at both ends.")] = False,
     voice: Annotated[str | None, typer.Option(help="A named voice or a ChatTTS voice string.")] = None,
     speed: Annotated[int, typer.Option(help="0 (slow) to 9 (fast).")] = _D.speed,
     seed: Annotated[int | None, typer.Option(help="Same seed, same speech; without it a new one.")] = None,
@@ -71,20 +84,23 @@ def say(
 
       trt-tts say "it costs $5.50, 50% off" --show-text -o price.wav
 
+      trt-tts say --file chapter.txt --stream --lookahead 12 -o - | ffplay -
+
       echo good morning | trt-tts say - -o - --format raw | aplay -f S16_LE -r 24000
     """
-    if audio_format not in ("wav", "raw"):
-        raise UsageError(f"format is {audio_format!r}; allowed: wav, raw")
+    stream = stream or play
+    if trim and stream:
+        raise UsageError("--trim needs the whole sound, which --stream and --play never have; leave one out")
+    target = "speech.wav" if output is None and not play else output
+    sound = SoundOutput(target, audio_format, rate, play)
     options = SynthesisOptions(
         voice=voice, speed=speed, oral=oral, laugh=laugh, pause=pause, temperature=temperature, top_p=top_p,
         top_k=top_k, repetition_penalty=repetition_penalty, max_steps=max_steps, min_steps=min_steps, seed=seed,
-        refine=refine, normalize=normalize, use_decoder=use_decoder, language=language,
+        refine=refine, normalize=normalize, use_decoder=use_decoder, lookahead=lookahead, language=language,
     )  # fmt: skip
     if memory_limit is not None and not 0 < memory_limit < MOST_MEGABYTES:
         raise UsageError(f"memory-limit is {memory_limit:g} MB; allowed: more than 0, less than {MOST_MEGABYTES:g}")
     words = _read_text(text, file)
-    if output != "-":
-        check_target(Path(output), SAMPLE_RATE)
     choice = choose_set(engine)
     note(f"engine set: {choice.path} ({choice.reason})")
     with progress() as stage:
@@ -94,18 +110,39 @@ def say(
             if show_text:
                 print_stages(loaded.prepare_text(words, options), err)
             stage("speaking")
-            started = time.perf_counter()
-            audio = loaded.synthesize(words, options, progress=stage)
-            seconds = time.perf_counter() - started
-    _write(audio, output, audio_format)
+            spoken = _speak(loaded, words, options, sound, stream, trim, stage)
+            if lookahead is not None:
+                note(_lookahead_line(loaded, lookahead, use_decoder))
     if refine:
-        note(f"refined text: {audio.text}")
-    for warning in audio.warnings:
+        note(f"refined text: {' '.join(spoken.texts)}")
+    for warning in spoken.warnings:
         note(f"warning: {warning}")
-    note(
-        f"{audio.duration:.2f} s of speech in {seconds:.2f} s (RTF {seconds / audio.duration:.2f}), "
-        f"seed {audio.seed}" + ("" if output == "-" else f", written to {output}")
-    )
+    written = f", written to {target}" if target not in (None, STANDARD_OUTPUT) else ""
+    note(spoken.summary(stream) + written)
+
+
+def _speak(
+    engine: Engine, text: str, options: SynthesisOptions, sound: SoundOutput, stream: bool, trim: bool, stage: Progress
+) -> Spoken:
+    """Speak and write, piece by piece with `stream`."""
+    spoken = Spoken()
+    if not stream:
+        audio = engine.synthesize(text, options, progress=stage)
+        audio = audio.trimmed() if trim else audio
+        spoken.add(audio)
+        sound.save(audio)
+        return spoken
+    with closing(engine.stream(text, options)) as chunks, sound.open() as sink:
+        for chunk in chunks:
+            spoken.add(chunk)
+            sink(chunk.samples)
+    return spoken
+
+
+def _lookahead_line(engine: Engine, lookahead: int, use_decoder: bool) -> str:
+    steps, snr = engine.first_sound_steps(lookahead, use_decoder), engine.lookahead_snr(lookahead, use_decoder)
+    loss = "exact" if snr == math.inf else f"{snr:.1f} dB above the difference from exact"
+    return f"lookahead {lookahead}: first sound after {steps} steps, {loss}"
 
 
 def _read_text(text: str | None, file: Path | None) -> str:
@@ -142,20 +179,6 @@ def decode_text(data: bytes, source: str) -> str:
         raise TextError(f"{source} is not {codec} text ({problem}). Save it as UTF-8") from problem
     note(f"{source} is not {codec}; read as GB18030 (GBK)")
     return text
-
-
-def _write(audio: Audio, output: str, audio_format: str) -> None:
-    if output != "-":
-        audio.save(output)
-        return
-    data = audio.wav() if audio_format == "wav" else audio.pcm16().astype("<i2").tobytes()
-    try:
-        sys.stdout.buffer.write(data)
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
-    except (OSError, AttributeError) as error:
-        raise TrtTtsError(f"cannot write to standard output: {error}") from error
 
 
 def register(app: typer.Typer) -> None:
