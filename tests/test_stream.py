@@ -143,6 +143,30 @@ def test_what_a_slow_listener_has_not_taken_is_bounded(tiny_engine):
     assert sum(chunk.steps for chunk in stream) > 2 * 49
 
 
+def test_the_first_segment_is_alone_until_it_sounds(engine):
+    """Steps of one row are the fastest; then the others begin."""
+    stream, loop = engine.stream(TEXT, seed=1), engine._speaker._loop
+    next(stream)
+    assert len(loop._active) + len(loop._waiting) == 1
+    next(stream)
+    assert len(loop._active) == 3
+    stream.close()
+
+
+@pytest.mark.parametrize("lookahead", [None, 5])
+def test_rows_have_the_same_mates_whether_streamed_or_not(tiny_engine, lookahead, monkeypatch):
+    """So that they are rounded alike where rounding depends on the batch."""
+    runner, calls = tiny_engine._backend.runner, []
+    step, prefill = runner.step, runner.prefill
+    monkeypatch.setattr(runner, "step", lambda count: calls.append(count) or step(count))
+    monkeypatch.setattr(runner, "prefill", lambda *given: calls.append(len(given[2])) or prefill(*given))
+    text, options = "two words. and three more. one. " * 8, {"seed": 3, "max_steps": 60, "lookahead": lookahead}
+    whole, wanted = tiny_engine.synthesize(text, **options), list(calls)
+    calls.clear()
+    assert np.array_equal(joined(tiny_engine.stream(text, **options)), whole.samples)
+    assert calls == wanted
+
+
 def test_closing_a_stream_frees_its_row_and_harms_no_other(engine):
     alone = joined(engine.stream(TEXT, seed=8))
     first, second = engine.stream(TEXT, seed=7), engine.stream(TEXT, seed=8)

@@ -43,6 +43,11 @@ class Clip:
         return bool(self._parts)
 
     @property
+    def sounding(self) -> bool:
+        """Whether it has the steps for its first sound."""
+        return self.ended or len(self.generation.codes) >= self._windows.first_steps
+
+    @property
     def ended(self) -> bool:
         """Whether no more sound comes than is there."""
         return self.generation.ended

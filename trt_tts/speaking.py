@@ -58,11 +58,9 @@ class Speaker:
         speech = Speech(job)
         try:
             for index in range(len(job.requests)):
-                with self._turn():
-                    self._submit(speech, options, index)
                 ended = False
                 while not ended:
-                    chunk, ended = self._next_chunk(speech, index)
+                    chunk, ended = self._next_chunk(speech, options, index)
                     if ended:
                         speech.release(index)
                     yield chunk
@@ -132,10 +130,13 @@ class Speaker:
     def _submit(self, speech: Speech, options: SynthesisOptions, first: int) -> None:
         """Submit the segments that may be under way while `first` is the first that is not settled.
 
-        With twice as many as there are rows, a row is seldom idle because a long segment holds the others up.
+        With twice as many as there are rows, a row is seldom idle because a long segment holds the others up. Until
+        the first segment has its first sound it is alone: steps of one row are the fastest.
         """
         requests = speech.job.requests
-        for index in range(speech.submitted, min(first + 2 * self._limits.max_batch, len(requests))):
+        alone = first == 0 and not (speech.submitted and speech.clips[0].sounding)
+        most = 1 if alone else first + 2 * self._limits.max_batch
+        for index in range(speech.submitted, min(most, len(requests))):
             windows = self.windows(options.use_decoder, options.lookahead)
             speech.clips[index] = Clip(self._backend, self._loop, requests[index], windows, options.use_decoder)
             speech.submitted += 1
@@ -161,14 +162,16 @@ class Speaker:
                 progress(f"speaking {done}/{total}")
             before = ended
 
-    def _next_chunk(self, speech: Speech, index: int) -> tuple[Audio, bool]:
+    def _next_chunk(self, speech: Speech, options: SynthesisOptions, index: int) -> tuple[Audio, bool]:
         """The next chunk of a segment, and whether it is the last."""
-        clip = speech.clips[index]
         while True:
             with self._turn():
+                self._submit(speech, options, index)
+                clip = speech.clips[index]
                 clip.decode()
                 while not (clip.waiting or clip.ended):
                     # At least once in a turn, or threads that only hand it to each other would get nowhere.
+                    self._submit(speech, options, index)
                     self._advance()
                     clip.decode()
                     if self._lock.wanted:
