@@ -3,8 +3,8 @@
 import gc
 import math
 import threading
-from dataclasses import replace
 import weakref
+from dataclasses import replace
 
 import numpy as np
 import pytest
