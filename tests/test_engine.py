@@ -134,7 +134,8 @@ def test_a_long_text_sounds_the_same_whatever_the_batch(engine):
     several = engine.synthesize(text, seed=3)
     frontend = engine._frontend
     requests = [
-        frontend.request(part.text, SynthesisOptions(), 3, i) for i, part in enumerate(frontend.segments([text]))
+        frontend.request(part.text, SynthesisOptions(), 3, i)
+        for i, part in enumerate(frontend.segments([text], SynthesisOptions()))
     ]
     one_at_a_time = [result for _, result in generate(engine._backend.runner, requests, 1)]
     assert several.steps == sum(len(result.codes) for result in one_at_a_time)
