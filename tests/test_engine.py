@@ -302,7 +302,7 @@ count = int(sys.argv[3])
 for length in numpy.random.default_rng(0).permutation(count) + 1:
     call(int(length))
     resident.append(psutil.Process().memory_info().rss)
-print(max(resident[count // 2 :]) - max(resident[: count // 2]))
+print(int(numpy.median(resident[count // 2 :]) - numpy.median(resident[: count // 2])))
 """
 
 

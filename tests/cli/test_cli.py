@@ -90,7 +90,7 @@ def test_gbk_file_is_read_and_named(demo_set, tmp_path):
         (["say", TEXT, "-o", "absent/a.wav"], 2, "no such folder"),
         (["say", TEXT, "-o", "."], 2, "ending"),
         (["say", TEXT, "--threads", "100000"], 2, "threads is 100000"),
-        (["say", "room 12"], 1, "'1'"),
+        (["say", "room 好"], 1, "'好'"),
         (["build", "-o", ".", "--force"], 2, "stand in"),
         (["build", "--max-seconds", "inf"], 2, "inf"),
         (["sing"], 2, "sing"),

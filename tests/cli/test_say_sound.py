@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -154,7 +155,9 @@ def test_a_reader_that_leaves_ends_it_quietly():
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of a console are sent otherwise there")
 def test_ctrl_c_ends_it_quietly_and_leaves_no_file(tmp_path):
-    process = running("good morning. " * 400, "--stream", "-o", "a.wav", cwd=tmp_path)
+    # A test run in the background of a shell ignores it, and so would its children.
+    heed = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+    process = running("good morning. " * 400, "--stream", "-o", "a.wav", cwd=tmp_path, preexec_fn=heed)
     while not list(tmp_path.iterdir()) and process.poll() is None:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
