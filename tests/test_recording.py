@@ -60,6 +60,22 @@ def test_what_is_no_recording_is_a_usage_error(samples):
         prepare_recording(samples, 24_000)
 
 
+@pytest.mark.parametrize("scale", [32_768, 2**31])
+def test_floats_with_the_scale_of_integers_are_a_usage_error(scale):
+    with pytest.raises(UsageError, match=r"samples reach .*Divide"):
+        prepare_recording(tone() * scale, 24_000)
+
+
+def test_a_clipped_recording_is_logged_and_taken(caplog):
+    with caplog.at_level("WARNING", "trt_tts"):
+        whole = prepare_recording(tone(), 24_000)
+        assert not caplog.records and len(whole)
+        loud = (np.clip(tone() * 4, -1, 1) * 32_767).astype(np.int16)
+        assert np.allclose(prepare_recording(loud, 24_000), loud / 32_768)
+    (record,) = caplog.records
+    assert "clipped" in record.getMessage()
+
+
 @pytest.mark.parametrize("rate", [7999, 192_001, 0, -1, 24_000.5, None, "24000", True])
 def test_a_rate_out_of_range_is_a_usage_error(rate):
     with pytest.raises(UsageError, match="rate"):

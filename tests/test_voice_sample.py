@@ -84,6 +84,24 @@ def test_what_are_no_codes_is_an_error(codes):
         VoiceSample.from_codes(codes, "words")
 
 
+@pytest.mark.parametrize("shape", [(4, 20_000), (1, 65_536), (65_536, 1)])
+def test_more_codes_than_a_string_holds_are_refused(shape):
+    with pytest.raises(VoiceError, match=f"at most 65535 codes, found {shape[0] * shape[1]}"):
+        VoiceSample.from_codes(np.ones(shape, int), "words")
+
+
+@pytest.mark.parametrize("shape", [(4, 16_383), (1, 65_535), (65_535, 1)])
+def test_as_many_codes_as_a_string_holds_survive_it(shape):
+    codes = np.random.default_rng(0).integers(0, 625, shape)
+    assert np.array_equal(VoiceSample.from_string(VoiceSample.from_codes(codes, "a").to_string(), "a").codes, codes)
+
+
+@pytest.mark.parametrize("books", ["4", 2.0, None, 0, -1, 3])
+def test_a_sample_made_by_hand_must_be_whole(books):
+    with pytest.raises(VoiceError, match="from_codes"):
+        VoiceSample(bytes(8), books, "words")
+
+
 @pytest.mark.parametrize("transcript", ["", "  ", "...", None, 5])
 def test_a_sample_needs_its_transcript(transcript):
     with pytest.raises(VoiceError, match="transcript"):
@@ -134,6 +152,15 @@ def test_a_sample_speaks_and_gives_another_voice(tiny_engine):
     assert one.samples.size and not np.array_equal(one.samples[:4000], two.samples[:4000])
     again = tiny_engine.synthesize("hello there", voice=sample, seed=1, max_steps=20)
     assert np.array_equal(one.samples, again.samples)
+
+
+def test_what_is_left_out_of_the_transcript_is_said_once(tiny_engine):
+    sample = VoiceSample.from_codes(np.ones((4, 20), int), "what is said \u2603")
+    audio = tiny_engine.synthesize("hello there\n\nand again", voice=sample, seed=1, max_steps=8)
+    about = [item for item in audio.warnings if item.startswith("the voice sample's transcript: left out")]
+    assert len(about) == 1 and "\u2603" in about[0]
+    plain = VoiceSample.from_codes(np.ones((4, 20), int), "what is said")
+    assert not any("transcript" in item for item in tiny_engine.synthesize("hello", voice=plain, max_steps=8).warnings)
 
 
 def test_a_checkpoint_of_one_prompt_form_says_that_it_knows_no_samples(engine):

@@ -232,7 +232,7 @@ class Engine:
             transcript: the words of the recording.
 
         Raises:
-            UsageError: `samples` or `rate` is of another kind.
+            UsageError: `samples` or `rate` is of another kind, or floats have the scale of integers.
             VoiceError: the recording is too short, too long, silent or not finite, or has no transcript.
             TextError: this voice cannot speak the transcript.
         """
@@ -321,7 +321,7 @@ class Engine:
         return CleanText(again.text, (*clean.warnings, *again.warnings))
 
     def _option_warnings(self, options: SynthesisOptions) -> list[str]:
-        warnings = []
+        warnings = self._frontend.sample_warnings(options)
         if not options.refine and any(value is not None for value in (options.oral, options.laugh, options.pause)):
             warnings.append("oral, laugh and pause instruct the refine pass; without refine they were ignored")
         if options.top_k > MAX_CANDIDATES:

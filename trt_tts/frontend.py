@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +51,8 @@ class Frontend:
         self.tokenizer = load_tokenizer(folder / TOKENIZER, alphabet)
         self.book = VoiceBook.load(folder / VOICES)
         self.text_embedding = np.load(folder / TEXT_EMBEDDING, mmap_mode="r")
+        # Every segment of a text asks for the same one.
+        self._clean_once = lru_cache(maxsize=16)(partial(clean_text, tokenizer=self.tokenizer))
 
     def paragraphs(self, text: str, options: SynthesisOptions) -> list[CleanText]:
         """The paragraphs of a text, as this voice speaks them.
@@ -138,7 +140,17 @@ class Frontend:
         return Prompt.of(embedded, np.zeros((0, self.sizes.num_vq), np.int32))
 
     def _transcript(self, sample: VoiceSample, options: SynthesisOptions) -> str:
-        return self.clean(sample.transcript, options.normalize, options.language).text
+        return self._clean_transcript(sample, options).text
+
+    def sample_warnings(self, options: SynthesisOptions) -> list[str]:
+        """What was changed in the transcript of a voice sample."""
+        if not isinstance(options.voice, VoiceSample):
+            return []
+        warnings = self._clean_transcript(options.voice, options).warnings
+        return [f"the voice sample's transcript: {item}" for item in warnings]
+
+    def _clean_transcript(self, sample: VoiceSample, options: SynthesisOptions) -> CleanText:
+        return self._clean_once(sample.transcript, normalize=options.normalize, language=options.language)
 
     def _sample_positions(self, options: SynthesisOptions) -> int:
         """Positions that a voice sample and its transcript take of every segment's."""

@@ -11,6 +11,9 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+# At import: numpy would load it in the midst of the first speech, and swallow a Ctrl-C that comes while it does.
+from numpy.random import Philox
+
 F64: TypeAlias = npt.NDArray[np.float64]
 _VOICE_STREAM = 1 << 63
 """Keeps the words of random voices apart from those of sampling noise."""
@@ -34,6 +37,6 @@ def normal_values(seed: int, count: int) -> F64:
 def _uniform(seed: int, stream: int, step: int, count: int) -> F64:
     # Lists of Python integers would pass through float64 and lose the low bits of large seeds.
     key, counter = np.array([seed, stream], np.uint64), np.array([0, step, 0, 0], np.uint64)
-    words = np.random.Philox(key=key, counter=counter).random_raw(count)
+    words = Philox(key=key, counter=counter).random_raw(count)
     # 52 bits and a half: never 0 or 1, so both logarithms of the Gumbel transform stay finite.
     return ((words >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from trt_tts.errors import UsageError, VoiceError
 from trt_tts.model_config import SAMPLE_RATE
 from trt_tts.options import require_whole
 
+logger = logging.getLogger("trt_tts")
 FEWEST_SECONDS = 1.0
 MOST_SECONDS = 20.0
 """Engine sets are built for as much."""
@@ -18,6 +20,11 @@ LOWEST_RATE, HIGHEST_RATE = 8_000, 192_000
 MOST_CHANNELS = 8
 QUIETEST = -50.0
 """dB of the mean power against full scale; what is below holds no speech."""
+_FULL_SCALE = 32767 / 32768
+LOUDEST = 8.0
+"""Floats beyond it are integers' values that nobody scaled; music software goes a little beyond 1."""
+MOST_CLIPPED = 0.001
+"""Share of samples at full scale above which a recording is reported as clipped."""
 
 
 def prepare_recording(samples: Any, rate: int) -> Samples:
@@ -28,7 +35,7 @@ def prepare_recording(samples: Any, rate: int) -> Samples:
         rate: samples per second.
 
     Raises:
-        UsageError: `samples` or `rate` is of another kind.
+        UsageError: `samples` or `rate` is of another kind, or floats have the scale of integers.
         VoiceError: too short, too long, silent, or not finite.
     """
     require_whole("rate", rate, LOWEST_RATE, HIGHEST_RATE)
@@ -39,17 +46,30 @@ def prepare_recording(samples: Any, rate: int) -> Samples:
             f"the recording lasts {seconds:.2f} s; a voice is taken from {FEWEST_SECONDS:g} to {MOST_SECONDS:g} s. "
             f"Cut out a few sentences of clear speech"
         )
-    if not np.isfinite(mono).all():
-        raise VoiceError("the recording holds NaN or infinite samples")
-    level = 10 * np.log10(max(float(np.square(mono, dtype=np.float64).mean()), 1e-20))
-    if level < QUIETEST:
-        raise VoiceError(f"the recording is silent: {level:.0f} dB; speech is above {QUIETEST:.0f} dB")
+    _require_speech(mono)
     if rate == SAMPLE_RATE:
         return mono
     import soxr
 
     converted: Samples = soxr.resample(mono, rate, SAMPLE_RATE, "HQ")
     return converted[: round(MOST_SECONDS * SAMPLE_RATE)]
+
+
+def _require_speech(mono: Samples) -> None:
+    if not np.isfinite(mono).all():
+        raise VoiceError("the recording holds NaN or infinite samples")
+    size = np.abs(mono)
+    if size.max() > LOUDEST:
+        raise UsageError(
+            f"samples reach {size.max():g}; allowed: floats within -1 .. 1. Divide 16-bit values by 32768, "
+            f"or give them as int16"
+        )
+    clipped = float((size >= _FULL_SCALE).mean())
+    if clipped > MOST_CLIPPED:
+        logger.warning("%.1f %% of the recording is at full scale: it is clipped", 100 * clipped)
+    level = 10 * np.log10(max(float(np.square(mono, dtype=np.float64).mean()), 1e-20))
+    if level < QUIETEST:
+        raise VoiceError(f"the recording is silent: {level:.0f} dB; speech is above {QUIETEST:.0f} dB")
 
 
 def _mono(samples: Any) -> Samples:

@@ -16,6 +16,8 @@ from trt_tts.voice_string import pack, unpack
 _HEAD = struct.Struct("<HH")
 """Rows and columns of the codes."""
 _LARGEST_CODE = (1 << 16) - 1
+MOST_CODES = (1 << 16) - 1
+"""Of a sample, all codebooks together: what a string can say of its shape, and what is unpacked of one."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,11 @@ class VoiceSample:
     name: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.data, bytes) or not self.data or self.books < 1 or len(self.data) % (2 * self.books):
+        whole = isinstance(self.data, bytes) and isinstance(self.books, int) and self.books > 0
+        if not whole or not self.data or len(self.data) % (2 * self.books):
             raise VoiceError("a voice sample is made with VoiceSample.from_string, from_codes or Engine.clone_voice")
+        if len(self.data) > 2 * MOST_CODES:
+            raise VoiceError(f"a voice sample holds at most {MOST_CODES} codes, found {len(self.data) // 2}")
         if not isinstance(self.transcript, str) or not any(map(str.isalnum, self.transcript)):
             raise VoiceError(
                 f"a voice sample needs its transcript, the words of the recording; found {self.transcript!r}"
@@ -43,7 +48,7 @@ class VoiceSample:
         """A voice from codes, whole numbers [books, T].
 
         Raises:
-            VoiceError: of another shape, empty, or no codes; or the transcript is missing.
+            VoiceError: of another shape, empty, too many, or no codes; or the transcript is missing.
         """
         try:
             value = np.asarray(codes)
