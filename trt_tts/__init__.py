@@ -27,6 +27,7 @@ from trt_tts.frontend import PreparedText
 from trt_tts.options import SynthesisOptions
 from trt_tts.version import __version__
 from trt_tts.voice import Voice
+from trt_tts.voice_file import read_voices, save_voice
 from trt_tts.voice_sample import VoiceSample
 
 __all__ = [
@@ -51,4 +52,6 @@ __all__ = [
     "VoiceError",
     "VoiceSample",
     "__version__",
+    "read_voices",
+    "save_voice",
 ]

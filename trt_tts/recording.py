@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from trt_tts.audio import Samples
 from trt_tts.errors import UsageError, VoiceError
@@ -27,6 +29,25 @@ MOST_CLIPPED = 0.001
 """Share of samples at full scale above which a recording is reported as clipped."""
 
 
+def read_recording(file: Path) -> tuple[npt.NDArray[np.float32], int]:
+    """Samples, float32 [n, channels], and rate of a sound file.
+
+    Raises:
+        UsageError: there is no such file, or it is no sound file.
+        VoiceError: it is longer than a voice is taken from.
+    """
+    import soundfile
+
+    if not file.is_file():
+        raise UsageError(f"there is no recording {file}")
+    try:
+        with soundfile.SoundFile(file) as sound:
+            _require_length(len(sound) / sound.samplerate)
+            return sound.read(dtype="float32", always_2d=True), sound.samplerate
+    except (OSError, soundfile.LibsndfileError) as error:
+        raise UsageError(f"{file} is no readable sound file ({error}); allowed: .wav, .flac, .ogg, .mp3") from error
+
+
 def prepare_recording(samples: Any, rate: int) -> Samples:
     """One channel at 24000 Hz, float32 [n], the level as it was.
 
@@ -40,12 +61,7 @@ def prepare_recording(samples: Any, rate: int) -> Samples:
     """
     require_whole("rate", rate, LOWEST_RATE, HIGHEST_RATE)
     mono = _mono(samples)
-    seconds = len(mono) / rate
-    if not FEWEST_SECONDS <= seconds <= MOST_SECONDS:
-        raise VoiceError(
-            f"the recording lasts {seconds:.2f} s; a voice is taken from {FEWEST_SECONDS:g} to {MOST_SECONDS:g} s. "
-            f"Cut out a few sentences of clear speech"
-        )
+    _require_length(len(mono) / rate)
     _require_speech(mono)
     if rate == SAMPLE_RATE:
         return mono
@@ -53,6 +69,14 @@ def prepare_recording(samples: Any, rate: int) -> Samples:
 
     converted: Samples = soxr.resample(mono, rate, SAMPLE_RATE, "HQ")
     return converted[: round(MOST_SECONDS * SAMPLE_RATE)]
+
+
+def _require_length(seconds: float) -> None:
+    if not FEWEST_SECONDS <= seconds <= MOST_SECONDS:
+        raise VoiceError(
+            f"the recording lasts {seconds:.2f} s; a voice is taken from {FEWEST_SECONDS:g} to {MOST_SECONDS:g} s. "
+            f"Cut out a few sentences of clear speech"
+        )
 
 
 def _require_speech(mono: Samples) -> None:

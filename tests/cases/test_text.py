@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from trt_tts import TextError
-from trt_tts.cli.say import decode_text
+from trt_tts.cli.input_text import decode_text
 from trt_tts.options import SynthesisOptions
 from trt_tts.text.prompt import CONTROL_TAGS, PROMPT_TOKENS, speech_prompt
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -11,10 +10,12 @@ from typing import Annotated
 import typer
 
 from trt_tts.cli.console import err, note, progress
+from trt_tts.cli.input_text import read_text
 from trt_tts.cli.sound_output import STANDARD_OUTPUT, SoundOutput, Spoken
 from trt_tts.cli.text_stages import print_stages
+from trt_tts.cli.voice_choice import user_voices
 from trt_tts.engine import Engine
-from trt_tts.errors import TextError, UsageError
+from trt_tts.errors import UsageError
 from trt_tts.model_config import SAMPLE_RATE
 from trt_tts.options import SynthesisOptions
 from trt_tts.progress import Progress
@@ -22,7 +23,7 @@ from trt_tts.sets import choose_set
 
 _D = SynthesisOptions()
 MOST_MEGABYTES = 1e9
-_BOM_CODECS = {b"\xef\xbb\xbf": "utf-8-sig", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+NO_TEXT = 'give the text as an argument, or - for standard input, or --file F. Example: trt-tts say "hello"'
 
 
 def say(
@@ -45,7 +46,10 @@ def say(
     ] = None,
     rate: Annotated[int, typer.Option(help="Sampling rate in Hz, 8000 to 192000.")] = SAMPLE_RATE,
     trim: Annotated[bool, typer.Option("--trim", help="Cut silence off at both ends.")] = False,
-    voice: Annotated[str | None, typer.Option(help="A named voice or a ChatTTS voice string.")] = None,
+    voice: Annotated[str | None, typer.Option(help="A named voice or a ChatTTS speaker string.")] = None,
+    voices: Annotated[
+        Path | None, typer.Option("--voices", help="File of named voices; else $TRT_TTS_VOICES, ./voices.toml.")
+    ] = None,
     speed: Annotated[int, typer.Option(help="0 (slow) to 9 (fast).")] = _D.speed,
     seed: Annotated[int | None, typer.Option(help="Same seed, same speech; without it a new one.")] = None,
     temperature: Annotated[float, typer.Option(help="0 always takes the likeliest code.")] = _D.temperature,
@@ -94,19 +98,21 @@ def say(
     target = "speech.wav" if output is None and not play else output
     sound = SoundOutput(target, audio_format, rate, play)
     options = SynthesisOptions(
-        voice=voice, speed=speed, oral=oral, laugh=laugh, pause=pause, temperature=temperature, top_p=top_p,
+        speed=speed, oral=oral, laugh=laugh, pause=pause, temperature=temperature, top_p=top_p,
         top_k=top_k, repetition_penalty=repetition_penalty, max_steps=max_steps, min_steps=min_steps, seed=seed,
         refine=refine, normalize=normalize, use_decoder=use_decoder, lookahead=lookahead, language=language,
     )  # fmt: skip
     if memory_limit is not None and not 0 < memory_limit < MOST_MEGABYTES:
         raise UsageError(f"memory-limit is {memory_limit:g} MB; allowed: more than 0, less than {MOST_MEGABYTES:g}")
-    words = _read_text(text, file)
+    words = read_text(text, file, NO_TEXT, "--file")
+    users = user_voices(voices)
     choice = choose_set(engine)
     note(f"engine set: {choice.path} ({choice.reason})")
     with progress() as stage:
         stage("loading")
         limit = None if memory_limit is None else round(memory_limit * 1e6)
         with Engine.load(choice.path, device=device, threads=threads, memory_limit=limit) as loaded:
+            options = options.override(voice=users.resolve(voice, list(loaded.voices)))
             if show_text:
                 print_stages(loaded.prepare_text(words, options), err)
             stage("speaking")
@@ -143,42 +149,6 @@ def _lookahead_line(engine: Engine, lookahead: int, use_decoder: bool) -> str:
     steps, snr = engine.first_sound_steps(lookahead, use_decoder), engine.lookahead_snr(lookahead, use_decoder)
     loss = "exact" if snr == math.inf else f"{snr:.1f} dB above the difference from exact"
     return f"lookahead {lookahead}: first sound after {steps} steps, {loss}"
-
-
-def _read_text(text: str | None, file: Path | None) -> str:
-    if (text is None) == (file is None):
-        raise UsageError(
-            'give the text as an argument, or - for standard input, or --file F. Example: trt-tts say "hello"'
-        )
-    if file is not None:
-        try:
-            return decode_text(file.read_bytes(), str(file))
-        except OSError as error:
-            raise UsageError(f"cannot read {file}: {error.strerror}") from error
-    if text == "-":
-        if sys.stdin is None:
-            raise UsageError("standard input is closed; give the text as an argument, or --file F")
-        return decode_text(sys.stdin.buffer.read(), "standard input")
-    return text or ""
-
-
-def decode_text(data: bytes, source: str) -> str:
-    """Text from UTF-8 (with or without a byte-order mark), UTF-16 with one, or GB18030, which covers GBK.
-
-    Raises:
-        TextError: none of them fits.
-    """
-    codec = next((codec for mark, codec in _BOM_CODECS.items() if data.startswith(mark)), "utf-8")
-    try:
-        return data.decode(codec)
-    except UnicodeDecodeError as error:
-        problem = error
-    try:
-        text = data.decode("gb18030")
-    except UnicodeDecodeError:
-        raise TextError(f"{source} is not {codec} text ({problem}). Save it as UTF-8") from problem
-    note(f"{source} is not {codec}; read as GB18030 (GBK)")
-    return text
 
 
 def register(app: typer.Typer) -> None:

@@ -1,0 +1,84 @@
+"""Speaker vectors in the forms that people share them in: voice strings, JSON, numpy and torch files."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trt_tts.errors import MissingDependencyError, TrtTtsError, UsageError, VoiceError
+from trt_tts.files import new_file
+from trt_tts.voice import Voice
+
+READ = (".txt", ".json", ".npy", ".pt", ".pth")
+WRITTEN = (".txt", ".json", ".npy")
+
+
+def read_voice(source: str) -> Voice:
+    """A voice from a speaker string or from a file.
+
+    Raises:
+        UsageError: the file's ending is not one of `READ`, or there is no such file.
+        VoiceError: it holds no speaker vector.
+        MissingDependencyError: reading .pt files needs torch.
+    """
+    if not source.isascii() and not Path(source).suffix:
+        return Voice.from_string(source)
+    file = Path(source)
+    if file.suffix.lower() not in READ:
+        raise UsageError(f"{source!r} is no speaker string, and no file that ends in {', '.join(READ)}")
+    if not file.is_file():
+        raise UsageError(f"there is no file {file}")
+    try:
+        found = _content(file)
+    except (OSError, ValueError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
+        raise VoiceError(f"{file} is not readable: {error}") from error
+    if isinstance(found, str):
+        return Voice.from_string(found)
+    vector = np.asarray(found)
+    return Voice.from_vector(vector.reshape(-1) if vector.ndim == 2 and len(vector) == 1 else vector)
+
+
+def _content(file: Path) -> Any:
+    kind = file.suffix.lower()
+    if kind == ".txt":
+        return file.read_text("utf-8-sig").strip()
+    if kind == ".json":
+        return json.loads(file.read_text("utf-8-sig"))
+    if kind == ".npy":
+        return np.load(file, allow_pickle=False)
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingDependencyError(
+            "reading a .pt file needs torch. Install its CPU build: python tools/install_torch_cpu.py"
+        ) from error
+    found = torch.load(file, map_location="cpu", weights_only=True)
+    if not isinstance(found, torch.Tensor):
+        raise ValueError(f"it holds a {type(found).__name__}, not a tensor")
+    return found.detach().float().numpy()
+
+
+def write_voice(target: Path, voice: Voice) -> None:
+    """Write a file whose ending is one of `WRITTEN`: the speaker string, a list of numbers, or a float16 array.
+
+    Raises:
+        UsageError: another ending.
+        TrtTtsError: it cannot be written.
+    """
+    kind = target.suffix.lower()
+    if kind not in WRITTEN:
+        raise UsageError(f"cannot write {target.name!r}: the file's ending must be one of {', '.join(WRITTEN)}")
+    try:
+        with new_file(target) as work:
+            if kind == ".npy":
+                with work.open("wb") as out:
+                    np.save(out, voice.vector)
+            else:
+                text = voice.to_string() if kind == ".txt" else json.dumps(voice.vector.astype(float).tolist())
+                work.write_text(text + "\n", "utf-8", newline="\n")
+    except OSError as error:
+        raise TrtTtsError(f"cannot write {target}: {error.strerror or error}") from error
