@@ -241,6 +241,19 @@ def test_a_segment_that_is_not_a_number_ends_the_stream_with_an_error(demo_set):
         assert small.synthesize("the engine is ready", seed=1).steps > 0
 
 
+def test_of_a_text_that_fails_no_more_segments_are_begun(tiny_set):
+    """Its mates in the batch are spoken to the end."""
+    options = SynthesisOptions(seed=1, max_steps=8)
+    with Engine.load(tiny_set) as tiny:
+        bad, good = (tiny._prepare("two words. " * 30, options) for _ in range(2))
+        bad.requests[1].embedded[:] = np.nan
+        failed, spoken = tiny._speaker.speak([bad, good], options, lambda stage: None)
+        assert failed.submitted < 15
+        with pytest.raises(GenerationError):
+            failed.audio()
+        assert np.array_equal(spoken.audio().samples, tiny.synthesize("two words. " * 30, options).samples)
+
+
 def test_a_failure_of_the_loop_reaches_every_stream_and_the_next_call_works(demo_set, monkeypatch):
     with Engine.load(demo_set) as small:
         wanted = small.synthesize(TEXT, seed=1).samples

@@ -135,8 +135,10 @@ class Speaker:
         """
         requests = speech.job.requests
         alone = first == 0 and not (speech.submitted and speech.clips[0].sounding)
-        most = 1 if alone else first + 2 * self._limits.max_batch
-        for index in range(speech.submitted, min(most, len(requests))):
+        most = min(1 if alone else first + 2 * self._limits.max_batch, len(requests))
+        if speech.submitted < most and speech.failed:
+            return  # nobody will hear more of it
+        for index in range(speech.submitted, most):
             windows = self.windows(options.use_decoder, options.lookahead)
             speech.clips[index] = Clip(self._backend, self._loop, requests[index], windows, options.use_decoder)
             speech.submitted += 1
@@ -152,8 +154,7 @@ class Speaker:
             with self._turn():
                 while (ended := sum(speech.ended for speech in speeches)) == before:
                     for speech in speeches:
-                        if not speech.failed:
-                            self._submit(speech, options, speech.settled)
+                        self._submit(speech, options, speech.settled)
                     self._advance()
                     if self._lock.wanted:
                         break

@@ -44,11 +44,6 @@ class Speech:
         self._settled = 0
 
     @property
-    def ended(self) -> int:
-        """How many of the segments that are there have ended."""
-        return sum(clip.ended for clip in self.clips.values())
-
-    @property
     def settled(self) -> int:
         """The first segment that has not ended; none may have been released."""
         while self._settled < self.submitted and self.clips[self._settled].ended:
@@ -56,9 +51,14 @@ class Speech:
         return self._settled
 
     @property
+    def ended(self) -> int:
+        """How many segments have ended; none may have been released."""
+        return self.settled + sum(self.clips[index].ended for index in range(self._settled, self.submitted))
+
+    @property
     def all_ended(self) -> bool:
         """Whether nothing of it is under way."""
-        return self.ended == len(self.clips)
+        return all(clip.ended for clip in self.clips.values())
 
     @property
     def failed(self) -> bool:
