@@ -110,37 +110,40 @@ def test_no_lookahead_has_no_snr(engine, lookahead):
         engine.lookahead_snr(lookahead)
 
 
-def test_a_long_text_is_forgotten_as_it_is_given_out(tiny_engine):
-    """Of 200 segments, at most two per row are there at a time."""
-    alive, most = weakref.WeakSet(), 0
-    made = Clip.__init__
+@pytest.fixture
+def clips(monkeypatch):
+    """The clips that are alive; nothing but the last reference frees one."""
+    alive, made = weakref.WeakSet(), Clip.__init__
 
-    def counting(self, *arguments):
+    def noticed(self, *arguments):
         made(self, *arguments)
         alive.add(self)
 
-    text, found = "two words. " * 200, 0
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Clip, "__init__", counting)
-        gc.disable()
-        try:
-            for chunk in tiny_engine.stream(text, seed=1, max_steps=8):
-                most, found = max(most, len(alive)), found + chunk.steps
-                del chunk
-        finally:
-            gc.enable()
+    monkeypatch.setattr(Clip, "__init__", noticed)
+    gc.disable()
+    yield alive
+    gc.enable()
+
+
+def test_a_long_text_is_forgotten_as_it_is_given_out(tiny_engine, clips):
+    """Of 200 segments, at most two per row are there at a time."""
+    most = found = 0
+    for chunk in tiny_engine.stream("two words. " * 200, seed=1, max_steps=8):
+        most, found = max(most, len(clips)), found + chunk.steps
     assert found > 200
     assert tiny_engine.info.limits.max_batch < most <= 2 * tiny_engine.info.limits.max_batch
-    assert not alive
+    assert not clips
 
 
-def test_what_a_slow_listener_has_not_taken_is_bounded(tiny_engine):
+def test_what_a_slow_listener_has_not_taken_is_bounded(tiny_engine, clips):
     """Another call steps for all, but begins no segment of a stream that nobody takes."""
     stream = tiny_engine.stream("two words. " * 50, seed=1, max_steps=8)
-    next(stream)
+    found = next(stream).steps + next(stream).steps
     tiny_engine.synthesize("three. " * 60, seed=2, max_steps=8)
     assert not tiny_engine._speaker._loop.busy
-    assert sum(chunk.steps for chunk in stream) > 2 * 49
+    assert 1 < len(clips) <= 2 * tiny_engine.info.limits.max_batch
+    assert found + sum(chunk.steps for chunk in stream) > 2 * 50
+    assert not clips
 
 
 def test_the_first_segment_is_alone_until_it_sounds(engine):
