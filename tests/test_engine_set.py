@@ -72,6 +72,7 @@ def test_hash_mismatch_shows_both_hashes(copy):
         Engine.load(copy)
 
 
+@pytest.mark.case("E18")
 def test_moved_set_works_from_anywhere_under_any_name(copy, tmp_path, monkeypatch):
     target = tmp_path / "模型 目录" / "引擎 (1)"
     target.parent.mkdir()

@@ -13,7 +13,7 @@ from trt_tts.generation import Request
 from trt_tts.model_config import CODE_HOP, SAMPLE_RATE, STEPS_PER_SECOND
 from trt_tts.text.segments import Segment
 
-FEWEST_STEPS = 6
+FEWEST_STEPS = 8
 FEWEST_STEPS_PER_LETTER = 0.6
 """Speech of fewer steps than these is reported; the demo voice takes about three steps per letter."""
 _SHOWN = 40

@@ -63,6 +63,7 @@ def run(target, times):
         ({"decode-256": 0.006, "prefill": 0.50}, {"decode-256": 0.006, "prefill": 0.01}, "fp32"),
     ],
 )
+@pytest.mark.case("E13")
 def test_fastest_is_kept_with_all_times(fake_builds, tmp_path, fp16, fp32, wanted):
     manifest = run(tmp_path / "set", {"fp16": fp16, "fp32": fp32})
     assert manifest.precision == wanted

@@ -66,6 +66,7 @@ def test_memory_lines_are_found_among_others(figures):
     assert found.scratch == max((scratch for scratch, _ in figures), default=0)
 
 
+@pytest.mark.case("E12")
 def test_the_log_for_people_counts_repetitions_and_skipped_tactics():
     lines = log(
         ("info", "Detected 18 inputs and 13 output network tensors."),

@@ -89,6 +89,7 @@ def test_wrong_requests_name_the_value(wrong):
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan])
+@pytest.mark.case("E10")
 def test_a_set_that_speaks_silence_or_nan_fails_the_build(tiny_set, tmp_path, monkeypatch, value):
     def broken(self):
         return Audio(np.full(100, value, np.float32), 0, 1, False, "a")

@@ -35,6 +35,7 @@ def placeholder_calibration(config):
     return Calibration("placeholder", {}, scales, dict.fromkeys(scales, 0.01))
 
 
+@pytest.mark.case("E1")
 def test_set_holds_plans_for_the_card_and_says_that_no_card_has_run_them(demo_gpu_set):
     manifest = Manifest.load(demo_gpu_set)
     manifest.verify(demo_gpu_set)
@@ -139,6 +140,7 @@ def report(weights, int8_layers=None):
     return PlanReport(MemoryLines(weights, (1,), (), 0), 1.0, 1, None, int8_layers)
 
 
+@pytest.mark.case("E16")
 def test_weights_stored_twice_fail_the_build(demo_gpu_set, tmp_path):
     info = Manifest.load(demo_gpu_set).graphs["gpt"]
     typed = gpu_set.TypedGraph(tmp_path / "gpt.onnx", tmp_path / "source.onnx", None, {}, {})
@@ -150,6 +152,7 @@ def test_weights_stored_twice_fail_the_build(demo_gpu_set, tmp_path):
         gpu_set._require_as_asked(info, typed, twice, TENSORRT)
 
 
+@pytest.mark.case("E15")
 def test_int8_build_without_int8_layers_fails(demo_gpu_set, tmp_path):
     info = Manifest.load(demo_gpu_set).graphs["gpt"]
     typed = gpu_set.TypedGraph(tmp_path / "gpt.onnx", tmp_path / "source.onnx", None, {"a/MatMul": "int8"}, {})

@@ -161,6 +161,7 @@ def test_log_mel_equals_torch(samples):
 
 
 @pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.case("E4")
 def test_op_census_and_names(reference, name):
     model = onnx.load(reference.folder / f"{name}.onnx")
     onnx.checker.check_model(reference.folder / f"{name}.onnx")
@@ -240,6 +241,7 @@ def test_export_that_computes_something_else_is_refused(tiny, tmp_path, monkeypa
         export.export_graph(graph, tmp_path)
 
 
+@pytest.mark.case("E17")
 def test_saving_does_not_look_into_the_current_folder(tmp_path, monkeypatch, tiny_exports):
     (tmp_path / "text_head.weights").write_text("another graph's")
     monkeypatch.chdir(tmp_path)

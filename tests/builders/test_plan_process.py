@@ -119,6 +119,7 @@ def test_a_build_for_the_gpu_here_says_so(build):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+@pytest.mark.case("E11")
 def test_a_worker_that_the_system_kills_is_a_lack_of_memory(build):
     message = failure(build, "say('progress', done=1, steps=9)\nos.kill(os.getpid(), signal.SIGKILL)")
     assert "codec" in message

@@ -147,6 +147,7 @@ def test_every_norm_is_amplified_below(exports):
 
 @pytest.mark.parametrize("factor", [300, 1e6])
 @pytest.mark.parametrize(("graph", "scopes"), EVERY_NORM)
+@pytest.mark.case("E9")
 def test_norms_of_large_numbers_stay_finite(exports, feeds, graph, scopes, factor):
     file = amplified(exports, graph, scopes, factor)
     feed = feeds[graph][0]

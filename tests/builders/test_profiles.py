@@ -55,6 +55,7 @@ def holds(shapes, wanted):
 
 @MODELS
 @given(request=REQUESTS)
+@pytest.mark.case("E6")
 def test_every_dimension_of_every_profile_is_positive_and_ordered(model, request, configs):
     limits = limits_for(configs[model], request)
     for graph, profile in every_profile(configs[model], limits):

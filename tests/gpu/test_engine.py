@@ -50,6 +50,7 @@ def codes_of(engine, asked, rows):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.case("E2")
 def test_one_text_sounds_as_on_the_cpu(cpu, gpu, seed):
     wanted, found = (engine.synthesize("two words", seed=seed, max_steps=40) for engine in (cpu, gpu))
     assert (found.steps, found.truncated, found.text) == (wanted.steps, wanted.truncated, wanted.text)
@@ -301,3 +302,11 @@ def test_the_backend_says_what_runs_and_how(gpu, tiny_trt_set):
         assert said in info.reason
     with pytest.raises(EngineSetError, match="built for the backend 'tensorrt', not 'cpu'"):
         Engine.load(tiny_trt_set, backend="cpu")
+
+
+@pytest.mark.case("E8")
+def test_a_shape_beyond_the_profile_is_an_error_with_the_tensor_and_what_is_allowed(gpu):
+    context, width = gpu._backend._codec.context, gpu._manifest.config.gpt.hidden_size
+    with gpu._backend.activated(), pytest.raises(EngineSetError, match=r"hidden has shape .*100000.*allowed"):
+        context.bind({"hidden": (1, 100_000, width)}, {})
+    assert gpu.synthesize("one", seed=1, max_steps=9).steps == 9
