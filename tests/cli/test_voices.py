@@ -47,57 +47,18 @@ def test_without_a_seed_another_voice_each_time(tiny_set, tmp_path):
 
 
 def test_a_cloned_voice_is_kept_and_spoken(tiny_set, tmp_path, tone, tiny_engine):
-    done = trt_tts(
-        "voices",
-        "clone",
-        tone,
-        "--text",
-        "what is said",
-        "--name",
-        "me",
-        "-e",
-        tiny_set,
-        "--voices",
-        "my.json",
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    found = read_voices(tmp_path / "my.json")["me"]
+    mine = ("-e", tiny_set, "--voices", "my.json")
+
+    def clone(*arguments):
+        done = trt_tts("voices", "clone", tone, "--name", "me", *mine, *arguments, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return read_voices(tmp_path / "my.json")["me"]
+
     samples, rate = soundfile.read(tone, dtype="float32")
-    assert found == tiny_engine.clone_voice(samples, rate, "what is said")
+    assert clone("--text", "what is said") == tiny_engine.clone_voice(samples, rate, "what is said")
     (tmp_path / "words.txt").write_bytes("今天天气很好".encode("gbk"))
-    done = trt_tts(
-        "voices",
-        "clone",
-        tone,
-        "--text-file",
-        "words.txt",
-        "--name",
-        "me",
-        "-e",
-        tiny_set,
-        "--voices",
-        "my.json",
-        "--force",
-        cwd=tmp_path,
-    )
-    assert done.returncode == 0, done.stderr
-    assert read_voices(tmp_path / "my.json")["me"].transcript == "今天天气很好"
-    said = trt_tts(
-        "say",
-        "hello",
-        "--voice",
-        "me",
-        "--voices",
-        "my.json",
-        "-e",
-        tiny_set,
-        "--max-steps",
-        9,
-        "-o",
-        "a.wav",
-        cwd=tmp_path,
-    )
+    assert clone("--text-file", "words.txt", "--force").transcript == "今天天气很好"
+    said = trt_tts("say", "hello", "--voice", "me", *mine, "--max-steps", 9, "-o", "a.wav", cwd=tmp_path)
     assert said.returncode == 0, said.stderr
 
 
