@@ -40,7 +40,7 @@ def outcome(engine, text):
 
 
 def test_two_hundred_texts_end_in_audio_or_a_typed_error_alike_in_eight_threads(tiny_set):
-    several = some_texts(200, most=400)
+    several = some_texts(200, most=200)
     assert len(several) == 200
     with Engine.load(tiny_set) as engine:
         alone = [outcome(engine, text) for text in several]

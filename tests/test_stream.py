@@ -249,7 +249,8 @@ def test_of_a_text_that_fails_no_more_segments_are_begun(tiny_set):
     options = SynthesisOptions(seed=1, max_steps=8)
     with Engine.load(tiny_set) as tiny:
         bad, good = (tiny._prepare("two words. " * 30, options) for _ in range(2))
-        bad.requests[1].embedded[:] = np.nan
+        first, second, *others = bad.requests
+        bad = replace(bad, requests=(first, spoiled(second), *others))
         failed, spoken = tiny._speaker.speak([bad, good], options, lambda stage: None)
         assert failed.submitted < 15
         with pytest.raises(GenerationError):

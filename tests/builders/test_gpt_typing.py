@@ -159,6 +159,7 @@ def type_it(tiny, tiny_set, tiny_exports, spoken, calibration, tmp_path):
 LENIENT = replace(GATES["int8"], least_top1=0.5, most_kl=1.0)
 
 
+@pytest.mark.slow
 def test_int8_is_judged_and_the_findings_come_back(type_it, monkeypatch):
     monkeypatch.setitem(GATES, "int8", LENIENT)
     typed, found = type_it("int8")
@@ -167,6 +168,7 @@ def test_int8_is_judged_and_the_findings_come_back(type_it, monkeypatch):
     assert found.words is None and "demo voice's words only" in found.words_note
 
 
+@pytest.mark.slow
 def test_pinned_int8_linears_of_an_fp16_set_are_judged_too(type_it, monkeypatch):
     monkeypatch.setitem(GATES, "int8", LENIENT)
     typed, found = type_it("fp16", PrecisionMap(((PINNED, "int8"),)))
@@ -178,11 +180,13 @@ def test_pinned_int8_linears_of_an_fp16_set_are_judged_too(type_it, monkeypatch)
     assert error.value.found == found and error.value.precision == "int8"
 
 
+@pytest.mark.slow
 def test_without_int8_or_gate_nothing_is_judged(type_it):
     assert type_it("fp16")[1] is None
     assert type_it("int8", gate=False)[1] is None
 
 
+@pytest.mark.slow
 def test_scales_that_are_twenty_times_too_large_are_caught(type_it):
     with pytest.raises(QualityError, match="int8 changes this voice too much"):
         type_it("int8", scales=20)

@@ -88,6 +88,7 @@ def test_to_pass_the_gate_more_may_leave(choose):
     assert {WORST, SECOND} < {node for node in typed.linears if typed.products[node] == "fp16"}
 
 
+@pytest.mark.slow
 def test_a_voice_that_does_not_survive_fails_with_what_was_tried(choose):
     with pytest.raises(
         QualityError, match=r"top-1 agreement 90\.00%, allowed .*4 worst of 8 linears.*--no-gate"
@@ -96,6 +97,7 @@ def test_a_voice_that_does_not_survive_fails_with_what_was_tried(choose):
     assert error.value.found == BAD
 
 
+@pytest.mark.slow
 def test_tries_that_run_out_past_the_gate_are_no_failure(choose, request_, monkeypatch):
     monkeypatch.setattr(int8_choice, "LEAST_INT8", 0.0)
     typed, found = choose([FAIR] * 5)

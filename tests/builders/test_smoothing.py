@@ -35,6 +35,7 @@ def widths(gpt):
 
 @settings(max_examples=10)
 @given(seed=st.integers(0, 2**32 - 1), chosen=st.sets(st.sampled_from(NAMES), min_size=1), spread=st.floats(0, 3))
+@pytest.mark.slow
 def test_fp32_results_stay_what_they_were(tiny, tiny_set, tmp_path_factory, feed, exact, seed, chosen, spread):
     random = np.random.default_rng(seed)
     factors = {

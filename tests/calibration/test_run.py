@@ -121,6 +121,7 @@ def test_file_round_trips_and_belongs_to_its_checkpoint(tiny, tmp_path):
         load_calibration(tmp_path / "c.json", other)
 
 
+@pytest.mark.slow
 def test_texts_that_the_voice_cannot_speak_are_skipped_and_counted(demo, demo_set, monkeypatch):
     monkeypatch.setattr(run, "export_graph", export_by_copying(demo_set))
     texts = (*DATASET.texts, *(f"{i} 苹果" for i in range(4)))

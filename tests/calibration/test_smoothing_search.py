@@ -59,6 +59,7 @@ def error(inputs, factors, method):
 
 @given(st.integers(0, 2**32 - 1), st.floats(0, 3), st.sampled_from(sorted(METHODS)))
 @settings(max_examples=25)
+@pytest.mark.slow
 def test_no_other_strength_errs_less(seed, spread, method):
     inputs = linear(seed, spread)
     best = best_strength(inputs, METHODS[method])

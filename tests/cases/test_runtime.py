@@ -28,10 +28,10 @@ import sys, numpy, psutil
 from trt_tts import Engine
 engine = Engine.load(sys.argv[1])
 resident = []
-for index, steps in enumerate(numpy.random.default_rng(0).integers(1, 40, 240)):
+for index, steps in enumerate(numpy.random.default_rng(0).integers(1, 25, 200)):
     engine.synthesize("hi " * (1 + index % 9), seed=index, min_steps=int(steps), max_steps=int(steps))
     resident.append(psutil.Process().memory_info().rss)
-print(int(numpy.median(resident[140:]) - numpy.median(resident[40:140])))
+print(int(numpy.median(resident[120:]) - numpy.median(resident[40:120])))
 """
 
 
