@@ -3,6 +3,7 @@
 import gc
 import math
 import threading
+import time
 import weakref
 from dataclasses import replace
 
@@ -341,3 +342,26 @@ def test_a_stream_begins_while_a_long_call_of_another_thread_goes_on(engine):
     stream.close()
     long.join()
     assert done
+
+
+def test_no_call_returns_before_its_sound_is_decoded(tiny_set, monkeypatch):
+    """By another thread: a sequence has ended by then, and its sound is not there yet."""
+    text, options = "hi there. go away.", {"seed": 3, "min_steps": 6, "max_steps": 6}
+    with Engine.load(tiny_set) as tiny:
+        wanted = tiny.synthesize(text, **options).samples
+        decode = tiny._backend.decode_hidden
+
+        def slowly(hidden, window):
+            time.sleep(0.006)
+            return decode(hidden, window)
+
+        monkeypatch.setattr(tiny._backend, "decode_hidden", slowly)
+        found = []
+
+        def call(index):
+            for k in range(8):
+                wait = 0.002 * (k + index)
+                found.append(tiny.synthesize(text, progress=lambda stage: time.sleep(wait), **options).samples)  # noqa: B023
+
+        at_once(call, range(4))
+    assert len(found) == 32 and all(np.array_equal(samples, wanted) for samples in found)

@@ -149,18 +149,20 @@ class Speaker:
 
     def _finish(self, speeches: list[Speech], options: SynthesisOptions, progress: Progress) -> None:
         """Segments are begun when a stream would begin them: rows have the same mates, so they are rounded alike."""
-        total, before = sum(len(speech.job.requests) for speech in speeches), 0
-        while not all(speech.done for speech in speeches):
+        total, before, done = sum(len(speech.job.requests) for speech in speeches), 0, False
+        while not done:
+            # Judged in the turn: another thread's may be about to decode what has ended.
             with self._turn():
-                while (ended := sum(speech.ended for speech in speeches)) == before:
+                while not (done := all(speech.done for speech in speeches)):
                     for speech in speeches:
                         self._submit(speech, options, speech.settled)
                     self._advance()
-                    if self._lock.wanted:
+                    if self._lock.wanted or sum(speech.ended for speech in speeches) > before:
                         break
+                ended = sum(speech.ended for speech in speeches)
             # Outside of the turn: it may be the application's own code.
-            for done in range(before + 1, ended + 1):
-                progress(f"speaking {done}/{total}")
+            for count in range(before + 1, ended + 1):
+                progress(f"speaking {count}/{total}")
             before = ended
 
     def _next_chunk(self, speech: Speech, options: SynthesisOptions, index: int) -> tuple[Audio, bool]:

@@ -166,7 +166,10 @@ def test_no_ascii_digit_is_left_of_any_text(text):
         assert not re.search("[0-9]", spell_out(text, language))
 
 
-@given(st.text(st.sampled_from("abc de你好世界，。 '"), max_size=30), st.integers(0, 10**12))
+@given(
+    st.lists(st.sampled_from(["the", "cat", "it's", "ran,", "世界", "你好，", "。"])).map(" ".join),
+    st.integers(0, 10**12),
+)
 def test_the_words_around_a_number_survive(words, number):
     text = f"{words} {number} {words}"
     result, kept = ("".join(part.split()) for part in (spell_out(text, main_language(text)), words))
