@@ -10,14 +10,18 @@ _MEMORY = re.compile(
     r"Total (Activation|Weights|Device Persistent|Host Persistent) Memory: (\d+)|(Max Scratch Memory): (\d+)"
 )
 _SKIPPED = re.compile(r"Skipping tactic|skipped tactic", re.IGNORECASE)
+# TensorRT itself writes "insuficient" in some releases.
+_NO_ROOM = re.compile(r"insuff?icient (memory|workspace)|memory is insufficient to use tactic", re.IGNORECASE)
+_NO_TACTIC = re.compile(r"Could not find any implementation for node", re.IGNORECASE)
+_OUT_OF_MEMORY = "the builder ran out of memory. Close other programs, or lower --max-batch or --max-seconds"
 _CAUSES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"Cannot compile operation '(?P<node>[^']+)' for (?P<card>[^:]+): (?P<what>.+?)\.? In "),
         "{card} cannot run {node}: {what}. Build with --precision fp16, which keeps matrix products in FP16",
     ),
     (
-        re.compile(r"out of memory|OutOfMemory|insufficient memory|bad_alloc|Requested amount of GPU", re.I),
-        "the builder ran out of memory. Close other programs, or lower --max-batch or --max-seconds",
+        re.compile(rf"out of memory|OutOfMemory|{_NO_ROOM.pattern}|bad_alloc|Requested amount of GPU", re.I),
+        _OUT_OF_MEMORY,
     ),
     (
         re.compile(r"No importer registered for op: (?P<node>\w+)|parsing node number \d+ \[(?P<other>\w+)", re.I),
@@ -74,10 +78,12 @@ def read_memory(lines: Iterable[LogLine]) -> MemoryLines:
 
 def fold(lines: Iterable[LogLine]) -> Iterator[str]:
     """The log for people: verbose lines left out, skipped tactics counted, repetitions counted."""
-    skipped, last, repeated = 0, "", 0
+    skipped, no_room, last, repeated = 0, 0, "", 0
     for line in lines:
         if _SKIPPED.search(line.text):
             skipped += 1
+        elif _NO_ROOM.search(line.text) and line.severity != "error":  # comes before the line that skips it
+            no_room += 1
         elif line.severity != "verbose":
             text = f"{line.severity}: {line.text}"
             if text == last:
@@ -89,12 +95,14 @@ def fold(lines: Iterable[LogLine]) -> Iterator[str]:
             last, repeated = text, 0
     if repeated:
         yield f"(the line above, {repeated} more times)"
-    if skipped:
-        yield f"{skipped} tactics were skipped"
+    if skipped or no_room:
+        why = "; not all fit the free memory of the GPU, which is no error" if no_room else ""
+        yield f"{max(skipped, no_room)} tactics were skipped{why}"
 
 
 def cause_of(lines: Iterable[LogLine]) -> str:
     """Why a build failed and what to do next, from its error lines."""
+    lines = list(lines)
     errors = [line.text for line in lines if line.severity == "error"]
     for pattern, advice in _CAUSES:
         for text in errors:
@@ -102,6 +110,8 @@ def cause_of(lines: Iterable[LogLine]) -> str:
             if match:
                 groups = {key: value for key, value in match.groupdict().items() if value}
                 return advice.format_map({"node": groups.get("other", "?"), **groups})
+    if any(map(_NO_TACTIC.search, errors)) and any(_NO_ROOM.search(line.text) for line in lines):
+        return _OUT_OF_MEMORY  # every way to compute the node was skipped, which only warnings tell
     if errors:
         return f"TensorRT says: {errors[0]}"
     return "TensorRT gave no reason"

@@ -6,6 +6,7 @@ Run as `python -m trt_tts.builders.plan_worker JOB REPORT`. Progress and log go 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -19,6 +20,8 @@ from trt_tts.flavour import Flavour, aim, load_flavour, network_flags
 from .build_log import LogLine, read_memory
 from .plan_job import PlanJob, PlanReport
 
+_INT8 = re.compile(r"Int8|i8i8|imma", re.IGNORECASE)
+"""In a type, or in a kernel's name."""
 _SEVERITIES = ("error", "error", "warning", "info", "verbose")
 
 
@@ -162,10 +165,22 @@ def _int8_layers(flavour: Flavour, logger: Any, plan: Any) -> int | None:
     inspector = engine.create_engine_inspector()
     try:
         layers = json.loads(inspector.get_engine_information(flavour.module.LayerInformationFormat.JSON))["Layers"]
-    except (ValueError, KeyError, TypeError) as error:
+        told = [_types_told(layer) for layer in layers]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         emit("log", severity="warning", text=f"the engine inspector's answer is not understood: {error}")
         return None
-    return sum("Int8" in json.dumps(layer) for layer in layers)
+    if not any(told):
+        emit("log", severity="warning", text="the engine inspector tells the type of no layer")
+        return None
+    return sum(_INT8.search(types) is not None for types in told)
+
+
+def _types_told(layer: dict[str, Any]) -> str:
+    """What names types in the inspector's words; where shapes are dynamic, that is not the tensors' formats."""
+    tensors = [*layer.get("Inputs", ()), *layer.get("Outputs", ())]
+    formats = [item.get("Format/Datatype", "") for item in tensors]
+    weights = [item["Type"] for item in layer.values() if isinstance(item, dict) and "Type" in item]
+    return " ".join([*(item for item in formats if not item.startswith("N/A")), *weights, layer.get("TacticName", "")])
 
 
 def _cuda_release() -> str | None:
