@@ -136,8 +136,8 @@ def test_builders_refusal_of_an_fp32_product_reaches_the_user_in_words(tiny, tin
     assert not plan.exists()
 
 
-def report(weights, int8_layers=None):
-    return PlanReport(MemoryLines(weights, (1,), (), 0), 1.0, 1, None, int8_layers)
+def report(weights):
+    return PlanReport(MemoryLines(weights, (1,), (), 0), 1.0, 1, None, None)
 
 
 @pytest.mark.case("E16")
@@ -150,14 +150,6 @@ def test_weights_stored_twice_fail_the_build(demo_gpu_set, tmp_path):
         gpu_set._require_as_asked(info, typed, twice, RTX)
     with pytest.warns(UserWarning, match="twice"):
         gpu_set._require_as_asked(info, typed, twice, TENSORRT)
-
-
-@pytest.mark.case("E15")
-def test_int8_build_without_int8_layers_fails(demo_gpu_set, tmp_path):
-    info = Manifest.load(demo_gpu_set).graphs["gpt"]
-    typed = gpu_set.TypedGraph(tmp_path / "gpt.onnx", tmp_path / "source.onnx", None, {"a/MatMul": "int8"}, {})
-    with pytest.raises(BuildError, match="1 INT8 layers and the plan has none"):
-        gpu_set._require_as_asked(info, typed, report(1, int8_layers=0), RTX)
 
 
 def test_interrupted_build_leaves_nothing(tiny, tiny_exports, tmp_path, monkeypatch):

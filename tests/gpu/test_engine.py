@@ -287,6 +287,18 @@ def test_a_wrong_plan_is_an_error_that_names_it_and_leaves_nothing(tiny_trt_set,
         assert other.memory_info()[0] >= before - slack
 
 
+def test_e1_a_plan_of_another_precision_than_its_manifest_tells_is_refused(tiny_trt_set, tmp_path):
+    """Types are asked of the engine: an FP32 plan does not pass for FP16."""
+    folder = shutil.copytree(tiny_trt_set, tmp_path / "set")
+    manifest = json.loads((folder / MANIFEST).read_text("utf-8"))
+    for tensor in (*manifest["graphs"]["gpt"]["inputs"], *manifest["graphs"]["gpt"]["outputs"]):
+        if tensor["name"].startswith(("k_", "v_")):
+            tensor["dtype"] = "float16"
+    (folder / MANIFEST).write_text(json.dumps(manifest | {"precision": "fp16"}), "utf-8")
+    with pytest.raises(EngineSetError, match=r"gpt\.plan: [kv]_0 is float32 .*by its manifest float16"):
+        Engine.load(folder)
+
+
 def test_a_set_for_another_card_is_refused(tiny_trt_set, tmp_path):
     folder = shutil.copytree(tiny_trt_set, tmp_path / "set")
     manifest = Manifest.load(folder)

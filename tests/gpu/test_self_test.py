@@ -26,6 +26,7 @@ def test_a_good_set_passes_and_every_case_is_recorded(tiny_trt_set):
     assert min(item.snr_db for item in results if item.snr_db is not None) > 60
 
 
+@pytest.mark.case("E10")
 @pytest.mark.parametrize(("factor", "said"), [("nan", "NaN"), ("1e-9", "silent"), ("1.5", "dB above")])
 def test_wrong_numbers_fail(emulator, tiny_trt_set, factor, said, monkeypatch):
     monkeypatch.setenv("EMULATED_TENSORRT_FACTOR", factor)
