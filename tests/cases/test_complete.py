@@ -1,5 +1,6 @@
 """Every fault that people reported of programs like this one is held by a test that carries its number."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -22,11 +23,21 @@ CASES = {
     "R2": "another backend without a reason", "R3": "memory grows", "R4": "more threads than allowed",
     "R5": "damaged files", "R6": "the old checkpoint layout", "R7": "a slow first call",
 }  # fmt: skip
-_CARRIES = re.compile(r"def test_([tgaer]\d+)_|mark\.case\(\"([A-Z]\d+)\"\)")
+_NAMED = re.compile(r"test_([tgaer]\d+)_")
+
+
+def ids_of(function):
+    """By its name, and by its marks `case`."""
+    named = _NAMED.match(function.name)
+    if named:
+        yield named[1].upper()
+    for item in function.decorator_list:
+        if isinstance(item, ast.Call) and isinstance(item.func, ast.Attribute) and item.func.attr == "case":
+            yield item.args[0].value
 
 
 def test_every_case_is_held_by_a_test():
-    tests = Path(__file__).parent.parent
-    text = "".join(file.read_text("utf-8") for file in tests.rglob("test_*.py") if file != Path(__file__))
-    found = {(short or marked).upper() for short, marked in _CARRIES.findall(text)}
-    assert found == set(CASES)
+    files = Path(__file__).parent.parent.rglob("test_*.py")
+    nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text("utf-8"))))
+    tests = [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    assert {found for test in tests for found in ids_of(test)} == set(CASES)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -20,6 +21,26 @@ def test_g4_no_seed_ends_in_nothing(tiny_engine):
     for seed in range(12):
         audio = tiny_engine.synthesize("hi", seed=seed, temperature=3.0, top_p=1.0, top_k=50, max_steps=4)
         assert audio.steps >= 1 and audio.samples.size > 0
+
+
+def test_g4_a_model_that_ends_as_soon_as_it_may_gives_a_short_result_that_says_so(tiny_engine, monkeypatch):
+    runner = tiny_engine._backend.runner
+
+    def ending(call, rows):
+        def run(*arguments):
+            allowed, drawn = runner.allow_end[rows(*arguments)].copy(), call(*arguments)
+            end = np.full((len(allowed), 4), runner.sizes.end_code, np.int32)
+            return SimpleNamespace(codes=lambda: np.where(allowed[:, None], end, drawn.codes()))
+
+        return run
+
+    monkeypatch.setattr(runner, "prefill", ending(runner.prefill, lambda row, *_: [row]))
+    monkeypatch.setattr(runner, "step", ending(runner.step, lambda count: slice(count)))
+    audio = tiny_engine.synthesize("hi there", seed=1)
+    assert (audio.steps, audio.samples.size, audio.truncated) == (1, 256, False)
+    assert any("only 0.02 s of sound" in warning for warning in audio.warnings)
+    assert tiny_engine.synthesize("hi there", seed=1, min_steps=5).steps == 5
+    assert sum(chunk.samples.size for chunk in tiny_engine.stream("hi there", seed=1)) == 256
 
 
 @pytest.mark.parametrize("text", ["a", "ok", "hi?"])
@@ -56,20 +77,23 @@ def test_g9_another_engine_of_the_set_gives_the_same_speech(engine, demo_set):
     assert np.array_equal(one.samples, two.samples)
 
 
-def test_g11_every_segment_has_the_same_voice_bytes(engine, monkeypatch):
-    seen = []
-    prompt = type(engine._frontend)._prompt
-    monkeypatch.setattr(
-        type(engine._frontend), "_prompt", lambda self, ids, voice: seen.append(voice.data) or prompt(self, ids, voice)
-    )
-    engine.synthesize("good morning. good evening. the train is late.", seed=1, voice="bella", max_steps=9)
-    assert len(seen) == 3 and set(seen) == {engine.voices["bella"].data}
+def test_g11_every_segment_has_the_same_voice_bytes(engine):
+    options = SynthesisOptions(seed=1, voice="bella")
+    requests = engine._prepare("good morning. good evening. the train is late.", options).requests
+    voice = engine.voices["bella"].normalised().tobytes()
+    assert [[row.tobytes() for row in item.prompt().embedded].count(voice) for item in requests] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("text", ["", " ", "42", "nobody", "你好世界", "蘁淰敥欀欂"])
 def test_g12_a_wrong_voice_string_is_an_error_that_says_what_one_is(engine, text):
     with pytest.raises(VoiceError, match=r"voice string|speaker string"):
         engine.synthesize(TEXT, voice=text)
+
+
+@pytest.mark.parametrize("end", [1, 60, -9])
+def test_g12_a_truncated_voice_string_is_an_error_and_never_another_voice(engine, end):
+    with pytest.raises(VoiceError, match="voice string"):
+        engine.synthesize(TEXT, voice=engine.voices["bella"].to_string()[:end])
 
 
 @pytest.mark.parametrize(
