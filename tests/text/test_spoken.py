@@ -44,6 +44,8 @@ CHINESE = {
     "#5": "五号",
     "¥100": "一百元",
     "₹500": "五百卢比",
+    "价格￥19.9元/斤": "价格每斤十九点九元",
+    "浓度为35μg/m³": "浓度为每立方米三十五微克",
 }
 ENGLISH = {
     "It is 3:30 pm.": "It is three thirty PM.",
@@ -83,6 +85,11 @@ ENGLISH = {
     "10^6": "ten to the power of six",
     "5 > 3": "five is more than three",
     "100+": "one hundred plus",
+    "x > 3": "x is more than three",
+    "a 3rd-party app": "a third party app",
+    "open 24/7": "open twenty four seven",
+    "#tag": "hash tag",
+    "## Title of C# book": "Title of C hash book",
     "AT&T": "AT and T",
     "a@b.com": "a at b dot com",
     "Dr. Smith paid 5": "doctor Smith paid five",

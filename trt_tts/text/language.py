@@ -9,7 +9,8 @@ HAN = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af"
 """Chinese characters, for use inside a regular expression's brackets."""
 _CHINESE = re.compile(f"[{HAN}]")
 _BETWEEN_CHINESE = re.compile(rf"[^{HAN}，。！？；：、（）《》「」『』【】“”…]+")
-_WORD = re.compile(r"[^\W\d_]{2,}")
+_WORD = re.compile(r"[^\W\d_²³]{2,}")
+_TOKEN = re.compile(r"\S+")
 _LEADING_NUMBER = re.compile(r"\d[\d.,:/%]*\s*$")
 
 
@@ -39,7 +40,7 @@ def language_runs(text: str, language: str) -> Iterator[tuple[str, str]]:
 
 def _english(stretch: str, to_end: bool) -> tuple[int, int]:
     """Where the English part of a stretch without Chinese begins and ends; (0, 0) where it has none."""
-    words = list(_WORD.finditer(stretch))
+    words = [token for token in _TOKEN.finditer(stretch) if _WORD.search(token.group())]
     if len(words) < 2:
         return 0, 0
     first = next(place for place, char in enumerate(stretch) if char.isalpha())
