@@ -6,8 +6,8 @@ import re
 
 NAMES = {
     "#": ("hash", "井号"), "&": ("and", "和"), "@": ("at", "at"), "%": ("percent", "百分号"),
-    "‰": ("per mille", "千分号"), "+": ("plus", "加"), "=": ("equals", "等于"), "≠": ("is not", "不等于"), "≈": ("about", "约等于"),
-    "≤": ("at most", "小于等于"), "≥": ("at least", "大于等于"), "±": ("plus or minus", "正负"),
+    "‰": ("per mille", "千分号"), "+": ("plus", "加"), "=": ("equals", "等于"),
+    "≠": ("is not", "不等于"), "≈": ("about", "约等于"), "≤": ("at most", "小于等于"), "≥": ("at least", "大于等于"), "±": ("plus or minus", "正负"),
     "×": ("times", "乘"), "÷": ("divided by", "除以"), "√": ("root of", "根号"), "∞": ("infinity", "无穷大"),
     "²": ("squared", "平方"), "³": ("cubed", "立方"), "°": ("degrees", "度"), "Ω": ("ohms", "欧姆"),
     "π": ("pi", "派"), "§": ("section", "章节"), "$": ("dollars", "美元"), "€": ("euros", "欧元"),
