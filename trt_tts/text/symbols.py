@@ -6,14 +6,14 @@ import re
 
 NAMES = {
     "#": ("hash", "井号"), "&": ("and", "和"), "@": ("at", "at"), "%": ("percent", "百分号"),
-    "‰": ("per mille", "千分号"), "+": ("plus", "加"), "=": ("equals", "等于"),
-    "≠": ("is not", "不等于"), "≈": ("about", "约等于"), "≤": ("at most", "小于等于"), "≥": ("at least", "大于等于"), "±": ("plus or minus", "正负"),
-    "×": ("times", "乘"), "÷": ("divided by", "除以"), "√": ("root of", "根号"), "∞": ("infinity", "无穷大"),
-    "²": ("squared", "平方"), "³": ("cubed", "立方"), "°": ("degrees", "度"), "Ω": ("ohms", "欧姆"),
-    "π": ("pi", "派"), "§": ("section", "章节"), "$": ("dollars", "美元"), "€": ("euros", "欧元"),
-    "£": ("pounds", "英镑"), "¥": ("yen", "元"), "¢": ("cents", "美分"), "₹": ("rupees", "卢比"),
-    "₽": ("rubles", "卢布"), "₩": ("won", "韩元"), "₫": ("dong", "越南盾"), "฿": ("baht", "泰铢"),
-    "₿": ("bitcoins", "比特币"), "©": ("copyright", "版权"), "®": ("registered", "注册"),
+    "‰": ("per mille", "千分号"), "+": ("plus", "加"), "=": ("equals", "等于"), "≠": ("is not", "不等于"),
+    "≈": ("about", "约等于"), "≤": ("at most", "小于等于"), "≥": ("at least", "大于等于"),
+    "±": ("plus or minus", "正负"), "×": ("times", "乘"), "÷": ("divided by", "除以"), "√": ("root of", "根号"),
+    "∞": ("infinity", "无穷大"), "²": ("squared", "平方"), "³": ("cubed", "立方"), "°": ("degrees", "度"),
+    "Ω": ("ohms", "欧姆"), "π": ("pi", "派"), "§": ("section", "章节"), "$": ("dollars", "美元"),
+    "€": ("euros", "欧元"), "£": ("pounds", "英镑"), "¥": ("yen", "元"), "¢": ("cents", "美分"),
+    "₹": ("rupees", "卢比"), "₽": ("rubles", "卢布"), "₩": ("won", "韩元"), "₫": ("dong", "越南盾"),
+    "฿": ("baht", "泰铢"), "₿": ("bitcoins", "比特币"), "©": ("copyright", "版权"), "®": ("registered", "注册"),
     "™": ("trademark", "商标"),
 }  # fmt: skip
 """What is said for a symbol, in English and in Chinese."""
