@@ -30,6 +30,8 @@ _PHONE = re.compile(r"(?<![\d)-])(?<![\d)-][ .])(\d{3})-(\d{4})(?![\d-])")
 _VERSION = re.compile(_THREE_PARTS)
 _GLUED_VERSION = re.compile(rf"(?<=[A-Za-z])(?={_THREE_PARTS})")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=\D)|(?<=[。！？；])")
+_AT_MOST = re.compile(r".{1,200}\Z|.{1,200}(?=[\s，、])|.{1,200}", re.DOTALL)
+"""The grammars take time by the square of a sentence's length."""
 _UNREAD = re.compile(r"""(["\\\[\]]|[^\S ]+)""")
 """wetext escapes quotes and refuses brackets."""
 _ENGLISH_PIECE = re.compile(r"(\s+)")
@@ -51,7 +53,7 @@ def spell_out(text: str, language: str) -> str:
     No word is lost. White space may change where something was spelled out.
     """
     return "".join(
-        "".join(_sentence(part, kind) for part in _split(_SENTENCE_END, run))
+        "".join(_sentence(part, kind) for sentence in _split(_SENTENCE_END, run) for part in _AT_MOST.findall(sentence))
         for run, kind in language_runs(text, language)
     )
 
