@@ -83,8 +83,8 @@ class Voice:
         Raises:
             VoiceError: `seed` is not within 0 .. 2^63 - 1.
         """
-        if not 0 <= seed < 2**63:
-            raise VoiceError(f"the voice's seed is {seed}; allowed: 0 to 2^63 - 1")
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**63:
+            raise VoiceError(f"the voice's seed is {seed}; allowed: whole numbers from 0 to 2^63 - 1")
         values = normal_values(seed, statistics.mean.size) * statistics.std + statistics.mean
         return cls.from_vector(values, name=f"random({seed})")
 

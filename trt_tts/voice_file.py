@@ -40,12 +40,16 @@ def save_voice(path: str | PathLike[str], name: str, voice: AnyVoice, replace: b
         VoiceError: the file is damaged.
         TrtTtsError: it cannot be written.
     """
-    file = Path(path)
+    file = Path(path).resolve()  # a link stays one
     require_name(name)
+    if not isinstance(voice, Voice | VoiceSample):
+        raise UsageError(f"the voice is a {type(voice).__name__}; allowed: a Voice, a VoiceSample")
     _require_ending(file)
     tables = _tables(file) if file.exists() else {}
     if name in tables and not replace:
-        raise UsageError(f"{file} has a voice named {name!r} already. Take another name, or replace it with --force")
+        raise UsageError(
+            f"{file} has a voice named {name!r} already. Take another name, or replace it: --force, or replace=True"
+        )
     if isinstance(voice, Voice):
         entry = {"voice": voice.to_string()}
     else:

@@ -44,6 +44,12 @@ CHINESE = {
     "#5": "五号",
     "¥100": "一百元",
     "₹500": "五百卢比",
+    "-$5": "负五美元",
+    "大约3/4": "大约四分之三",
+    "卡号6222021234567890": "卡号六二二二零二一二三四五六七八九零",
+    "邮编100080": "邮编一零零零八零",
+    "他跑了5 km": "他跑了五公里",
+    "增长5-10%": "增长五到百分之十",
     "价格￥19.9元/斤": "价格每斤十九点九元",
     "浓度为35μg/m³": "浓度为每立方米三十五微克",
 }
@@ -85,6 +91,21 @@ ENGLISH = {
     "10^6": "ten to the power of six",
     "5 > 3": "five is more than three",
     "100+": "one hundred plus",
+    "it was -$5": "it was negative five dollars",
+    "y = −3": "y equals negative three",
+    "x - 5": "x minus five",
+    "1.5e-3": "one point five e minus three",
+    "5 m tall": "five meters tall",
+    "5 m/s": "five meters per second",
+    "20€": "twenty euros",
+    "$5k": "five thousand dollars",
+    "$5-$10": "five to ten dollars",
+    "PM2.5": "PM two point five",
+    "1.5M users": "one point five M users",
+    "5'10\"": "five feet ten",
+    "10am-5pm": "ten AM to five PM",
+    "see no. 5 now": "see number five now",
+    "**bold** 5": "**bold** five",
     "x > 3": "x is more than three",
     "a 3rd-party app": "a third party app",
     "open 24/7": "open twenty four seven",
@@ -185,7 +206,11 @@ def test_the_words_around_a_number_survive(words, number):
 
 @pytest.mark.parametrize(
     ("text", "full"),
-    [("it's", "it is"), ("I don't know, what's that", "I do not know, what is that"), ("no word", "no word")],
+    [
+        ("it's", "it is"),
+        ("I don't know, what's that", "I do not know, what is that"),
+        ("twelve o'clock", "twelve oclock"),
+    ],
 )
 def test_contractions_are_written_out_for_a_voice_without_apostrophe(text, full):
     assert without_contractions(text) == full

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,10 @@ def read_voice(source: str) -> Voice:
         raise UsageError(f"there is no file {file}")
     try:
         found = _content(file)
-    except (OSError, ValueError, EOFError, RuntimeError, pickle.UnpicklingError) as error:
-        raise VoiceError(f"{file} is not readable: {error}") from error
+    except pickle.UnpicklingError as error:
+        raise VoiceError(f"{file} holds something else than a tensor, and is not unpacked") from error
+    except (OSError, ValueError, EOFError, RuntimeError, struct.error) as error:
+        raise VoiceError(f"{file} is not readable: {error or type(error).__name__}") from error
     if isinstance(found, str):
         return Voice.from_string(found)
     vector = np.asarray(found)

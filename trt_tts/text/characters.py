@@ -29,7 +29,7 @@ def visible_characters(text: str) -> tuple[str, tuple[str, ...]]:
         category = unicodedata.category(char)
         if category in ("Cs", "Co", "Cn"):
             meaningless[char] = None
-        elif category not in ("Cc", "Cf"):
+        elif category not in ("Cc", "Cf") and not "\ufe00" <= char <= "\ufe0f":  # nor what chooses an emoji's form
             kept.append(char)
     return "".join(kept), tuple(meaningless)
 

@@ -32,8 +32,10 @@ _GLUED_VERSION = re.compile(rf"(?<=[A-Za-z])(?={_THREE_PARTS})")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=\D)|(?<=[。！？；])")
 _AT_MOST = re.compile(r".{1,200}\Z|.{1,200}(?=[\s，、])|.{1,200}", re.DOTALL)
 """The grammars take time by the square of a sentence's length."""
-_UNREAD = re.compile(r"""(["\\\[\]]|[^\S ]+)""")
-"""wetext escapes quotes and refuses brackets."""
+_UNREAD = re.compile(r"""(["\\\[\]*_`|]|[^\S ]+)""")
+"""wetext escapes quotes, refuses brackets and names the marks that people write for emphasis."""
+_LONG_NUMBER = re.compile(r"(?<![\d.])\d{12,}(?![\d.])|(?<=[号编码])[：: ]?\d{4,}(?![\d.])")
+"""In Chinese read digit by digit: of cards, accounts, parcels."""
 _ENGLISH_PIECE = re.compile(r"(\s+)")
 _LATIN = re.compile(r"(°?[A-Za-zμ]+(?:/[A-Za-z]+)?)")
 """A word, or a unit."""
@@ -66,9 +68,9 @@ def _split(places: re.Pattern[str], text: str) -> list[str]:
 
 def without_contractions(text: str) -> str:
     """English text with "it's" as "it is", for a voice that knows no apostrophe."""
-    return " ".join(
-        _wetext(word, "en", fix_contractions=True) or word if "'" in word else word for word in text.split(" ")
-    )
+    # The long form of o'clock is none that anybody says.
+    words = re.sub("o'clock", "oclock", text, flags=re.IGNORECASE).split(" ")
+    return " ".join(_wetext(word, "en", fix_contractions=True) or word if "'" in word else word for word in words)
 
 
 def _sentence(text: str, language: str) -> str:
@@ -78,7 +80,8 @@ def _sentence(text: str, language: str) -> str:
     for pattern, replacement in REWRITES[language]:
         text = pattern.sub(replacement, text)
     read = _english if language == "en" else _chinese
-    return _leftovers("".join(read(part) for part in _UNREAD.split(text)), language)
+    parts = _UNREAD.split(text)
+    return _leftovers("".join(part if index % 2 else read(part) for index, part in enumerate(parts)), language)
 
 
 def _versions(text: str, language: str) -> str:
@@ -92,6 +95,8 @@ def _versions(text: str, language: str) -> str:
     if language == "en":
         text = _GLUED_VERSION.sub(" ", text)
     text = _VERSION.sub(lambda found: point.join(map(digits, found.group().split("."))), text)
+    if language == "zh":
+        text = _LONG_NUMBER.sub(lambda found: _leftovers(found.group(), language), text)
     if language == "en":
         text = _PHONE.sub(lambda found: f"{digits(found[1])}, {digits(found[2])}", text)
     return text
