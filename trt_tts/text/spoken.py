@@ -34,7 +34,7 @@ _AT_MOST = re.compile(r".{1,200}\Z|.{1,200}(?=[\s，、])|.{1,200}", re.DOTALL)
 """The grammars take time by the square of a sentence's length."""
 _UNREAD = re.compile(r"""(["\\\[\]*_`|]|[^\S ]+)""")
 """wetext escapes quotes, refuses brackets and names the marks that people write for emphasis."""
-_LONG_NUMBER = re.compile(r"(?<![\d.])\d{12,}(?![\d.])|(?<=[号编码])[：: ]?\d{4,}(?![\d.])")
+_LONG_NUMBER = re.compile(r"(?<![\d.])\d{12,}(?![\d.])|(?:(?<=[号编码])|(?<=[号编码][：: ]))\d{4,}(?![\d.])")
 """In Chinese read digit by digit: of cards, accounts, parcels."""
 _ENGLISH_PIECE = re.compile(r"(\s+)")
 _LATIN = re.compile(r"(°?[A-Za-zμ]+(?:/[A-Za-z]+)?)")
@@ -76,7 +76,7 @@ def without_contractions(text: str) -> str:
 def _sentence(text: str, language: str) -> str:
     if not _NEEDS[language].search(text):
         return text
-    text = _versions(text, language)
+    text = _digit_by_digit(text, language)
     for pattern, replacement in REWRITES[language]:
         text = pattern.sub(replacement, text)
     read = _english if language == "en" else _chinese
@@ -84,8 +84,8 @@ def _sentence(text: str, language: str) -> str:
     return _leftovers("".join(part if index % 2 else read(part) for index, part in enumerate(parts)), language)
 
 
-def _versions(text: str, language: str) -> str:
-    """1.2.3 as its digits and points, and in English seven digits with a dash as a telephone number."""
+def _digit_by_digit(text: str, language: str) -> str:
+    """Versions, English telephone numbers with one dash and Chinese account numbers as their digits."""
     place = LANGUAGES[language]
 
     def digits(number: str) -> str:
@@ -96,10 +96,8 @@ def _versions(text: str, language: str) -> str:
         text = _GLUED_VERSION.sub(" ", text)
     text = _VERSION.sub(lambda found: point.join(map(digits, found.group().split("."))), text)
     if language == "zh":
-        text = _LONG_NUMBER.sub(lambda found: _leftovers(found.group(), language), text)
-    if language == "en":
-        text = _PHONE.sub(lambda found: f"{digits(found[1])}, {digits(found[2])}", text)
-    return text
+        return _LONG_NUMBER.sub(lambda found: digits(found.group()), text)
+    return _PHONE.sub(lambda found: f"{digits(found[1])}, {digits(found[2])}", text)
 
 
 def _english(text: str) -> str:
