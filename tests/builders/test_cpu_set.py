@@ -111,6 +111,7 @@ def exported_before(tiny_set, monkeypatch):
     monkeypatch.setattr(cpu_set, "export_graph", export_by_copying(tiny_set))
 
 
+@pytest.mark.slow
 def test_a_voice_that_does_not_survive_fails_the_build(tiny, tmp_path, exported_before, monkeypatch):
     strict = replace(GATES["int8"], least_top1=1.1)
     monkeypatch.setitem(GATES, "int8", strict)

@@ -164,6 +164,7 @@ def test_interrupted_build_leaves_nothing(tiny, tiny_exports, tmp_path, monkeypa
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_graph_that_types_ruin_is_found_before_it_is_built(tiny, tiny_exports, tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_set, "export_graph", export_by_copying(tiny_exports))
     monkeypatch.setattr(gpu_set, "run_plan_job", lambda *_: pytest.fail("must not get this far"))

@@ -188,6 +188,7 @@ def test_gpt_linears_and_their_weights_can_be_found_by_name(reference, request):
     assert [node.op_type for node in model.graph.node].count("TensorScatter") == 2 * layers
 
 
+@pytest.mark.slow
 def test_form_with_a_fixed_capacity_reads_the_first_positions_only(tiny, tmp_path):
     """The form TensorRT wants: caches of any capacity, N = len(span) positions attended."""
     report = export_graph(gpt_graph(tiny, exact_cache=False), tmp_path)

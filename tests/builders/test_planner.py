@@ -290,6 +290,7 @@ def test_what_fits_really_fits_and_nothing_larger_does(card, precision, batch, s
 
 @settings(max_examples=30)
 @given(CARDS, st.sampled_from(PRECISIONS), st.integers(1, 64), st.none() | st.floats(1, 80))
+@pytest.mark.slow
 def test_a_card_that_is_too_small_is_refused_with_commands_that_fit(card, precision, batch, seconds):
     plan = plan_memory(PUBLISHED, card, precision, batch, seconds)
     if plan.fits:

@@ -54,6 +54,7 @@ def test_a_missing_package_is_named(demo, monkeypatch, package):
     assert package in reason and "pip install" in reason
 
 
+@pytest.mark.slow
 def test_a_listener_hears_fp32_and_not_a_graph_that_lost_its_words(demo, demo_set, tmp_path):
     """The other graph's hidden states are those of weights that were all set to their mean."""
     import onnx

@@ -37,6 +37,7 @@ def test_json_holds_measures_and_verdicts(demo_set, demo_int8_set, texts):
     assert {line["measure"] for line in found["gate"]} > {"WER", "mel L1, Np"}
 
 
+@pytest.mark.slow
 def test_a_set_beyond_a_limit_ends_with_code_1_and_the_table(demo_set, demo_int8_set, texts, monkeypatch):
     monkeypatch.setitem(GATES, "int8", GATES["fp32"])
     for pair in ((demo_int8_set, demo_set), (demo_set, demo_int8_set)):
