@@ -13,7 +13,7 @@ import numpy as np
 from trt_tts.backend import F32, I32, Drawn, Flags, Runner
 from trt_tts.errors import DeviceLostError, TrtTtsError
 from trt_tts.model_config import MAX_CANDIDATES
-from trt_tts.options import SMALLEST_TEMPERATURE
+from trt_tts.options import SMALLEST_TEMPERATURE, SMALLEST_TOP_P
 from trt_tts.random_numbers import gumbel_noise
 
 
@@ -25,6 +25,11 @@ class Sampling:
     top_p: float
     top_k: int
     repetition_penalty: float
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the likeliest code is to be taken; the graph itself keeps three candidates at least."""
+        return self.temperature <= SMALLEST_TEMPERATURE or self.top_k == 1 or self.top_p <= SMALLEST_TOP_P
 
     def row(self) -> list[float]:
         """The four numbers of the graph's `sampling` input."""
@@ -180,7 +185,7 @@ class DecodeLoop:
     def _draw(self, row: Generation, place: int) -> None:
         """Set the row's noise, and whether it may end, for the step it is about to take."""
         request, step, runner = row.request, row.started, self.runner
-        if request.sampling.temperature <= SMALLEST_TEMPERATURE:
+        if request.sampling.greedy:
             runner.noise[place] = 0
         else:
             shape = runner.noise.shape[1:]

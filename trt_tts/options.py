@@ -11,9 +11,12 @@ from trt_tts.voice import Voice
 from trt_tts.voice_sample import VoiceSample
 
 LANGUAGES = ("auto", "en", "zh")
+LARGEST_SEED = 2**63 - 1
 MOST_LOOKAHEAD = 255
 SMALLEST_TEMPERATURE = 1e-3
 """At or below it the most likely code is taken: dividing by less would drown the sampling noise anyway."""
+SMALLEST_TOP_P = 1e-3
+"""At or below it too: of 626 codes the most likely one has more."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,9 @@ class SynthesisOptions:
     temperature: float = 0.3
     """0 takes the most likely code at every step."""
     top_p: float = 0.7
+    """Codes are drawn from the likeliest that together have this probability, 3 at least; 0 takes the likeliest."""
     top_k: int = 20
-    """0 means as many as the graph offers (50)."""
+    """So many of them at most: 1 takes the likeliest, 2 means 3, 0 as many as the graph offers (50)."""
     repetition_penalty: float = 1.05
     max_steps: int | None = None
     """Generation steps of a segment (46.875 per second of audio); None uses what the set's capacity leaves."""
@@ -71,7 +75,7 @@ class SynthesisOptions:
         if self.max_steps is not None and self.min_steps > self.max_steps:
             raise UsageError(f"min_steps {self.min_steps} is above max_steps {self.max_steps}")
         if self.seed is not None:
-            require_whole("seed", self.seed, 0, 2**63 - 1)
+            require_whole("seed", self.seed, 0, LARGEST_SEED)
         if self.lookahead is not None:
             require_whole("lookahead", self.lookahead, 0, MOST_LOOKAHEAD)
         for name in ("refine", "normalize", "use_decoder"):
