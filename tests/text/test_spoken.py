@@ -109,6 +109,7 @@ ENGLISH = {
     "x > 3": "x is more than three",
     "a 3rd-party app": "a third party app",
     "open 24/7": "open twenty four seven",
+    "since 9/11 you dialled 911": "since nine eleven you dialled nine one one",
     "#tag": "hash tag",
     "## Title of C# book": "Title of C hash book",
     "AT&T": "AT and T",

@@ -61,7 +61,7 @@ def clean_text(text: str, tokenizer: Tokenizer, normalize: bool = True, language
     """
     if not isinstance(text, str):
         raise TextError(f"the text is a {type(text).__name__}; expected a string")
-    reserved = tokenizer.specials() - set(CONTROL_TAGS)
+    reserved = tokenizer.specials - set(CONTROL_TAGS)
     notes, stages = _Notes(), [("as given", text)]
     text, meaningless = visible_characters(text)
     for char in meaningless:
@@ -84,7 +84,7 @@ def _outside_tags(text: str, change: Callable[[str], str]) -> str:
     return "".join(part if _BRACKETED.fullmatch(part) else change(part) for part in _BRACKETED.split(text))
 
 
-def _without_unknown_brackets(text: str, reserved: set[str], notes: _Notes) -> str:
+def _without_unknown_brackets(text: str, reserved: frozenset[str], notes: _Notes) -> str:
     """Bracketed parts that are no tags become plain words, from the innermost out."""
     before = None
     while before != text:
@@ -92,7 +92,7 @@ def _without_unknown_brackets(text: str, reserved: set[str], notes: _Notes) -> s
     return text
 
 
-def _plain_bracket(part: str, reserved: set[str], notes: _Notes) -> str:
+def _plain_bracket(part: str, reserved: frozenset[str], notes: _Notes) -> str:
     if not _BRACKETED.fullmatch(part) or part in CONTROL_TAGS:
         return part
     if part in reserved:
@@ -141,7 +141,7 @@ def _reserved_warning(token: str) -> str:
     return f"removed {token}: it belongs to the model's prompt"
 
 
-def _without_reserved(text: str, reserved: set[str], notes: _Notes) -> str:
+def _without_reserved(text: str, reserved: frozenset[str], notes: _Notes) -> str:
     """Remove the tokens only the program may use; again until removing one uncovers no other."""
     found = True
     while found:

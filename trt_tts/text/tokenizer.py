@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,9 +38,10 @@ class Tokenizer:
             raise CheckpointError(f"the tokenizer lacks the token {name}; it is no ChatTTS tokenizer")
         return number
 
-    def specials(self) -> set[str]:
+    @cached_property
+    def specials(self) -> frozenset[str]:
         """All special tokens: each is one id wherever it stands in a text."""
-        return {token.content for token in self.inner.get_added_tokens_decoder().values()}
+        return frozenset(token.content for token in self.inner.get_added_tokens_decoder().values())
 
     def decode(self, ids: list[int]) -> str:
         """Text of `ids`, special tokens included."""
@@ -52,7 +54,7 @@ class Tokenizer:
 
     def unknown_words(self, text: str) -> list[str]:
         """The parts of `text` that have no token or hold characters outside the alphabet, in order, each once."""
-        unknown, specials = self.inner.token_to_id(UNKNOWN), self.specials()
+        unknown, specials = self.inner.token_to_id(UNKNOWN), self.specials
         encoding = self.inner.encode(text, add_special_tokens=False)
         parts: dict[str, None] = {}
         for number, (first, last) in zip(encoding.ids, encoding.offsets, strict=True):
