@@ -1,4 +1,5 @@
 import io
+import os
 import struct
 import wave
 from dataclasses import replace
@@ -14,6 +15,7 @@ from hypothesis.extra import numpy as npst
 from tests.reference_case import snr
 from trt_tts.audio import Audio
 from trt_tts.errors import TrtTtsError, UsageError
+from trt_tts.recording import read_recording
 
 ENDINGS = (".wav", ".flac", ".ogg")
 SAMPLES = npst.arrays(np.float32, st.integers(0, 64), elements=st.floats(width=32))
@@ -195,7 +197,7 @@ def test_a_folder_in_the_way_is_an_error_and_is_left_alone(tmp_path):
 )
 def test_a_failed_or_interrupted_save_leaves_the_old_file(failure, expected, tmp_path, monkeypatch):
     def write_half(target, *args, **kwargs):
-        Path(target).write_bytes(b"half a file")
+        Path(os.fsdecode(target)).write_bytes(b"half a file")
         raise failure
 
     file = tmp_path / "a.wav"
@@ -206,6 +208,14 @@ def test_a_failed_or_interrupted_save_leaves_the_old_file(failure, expected, tmp
     assert str(file) in str(caught.value) or caught.type is KeyboardInterrupt
     assert file.read_bytes() == b"the old file"
     assert [item.name for item in tmp_path.iterdir()] == ["a.wav"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
+@pytest.mark.parametrize("ending", ["wav", "flac", "ogg"])
+def test_a_name_that_is_no_utf8_is_a_name(tmp_path, ending):
+    file = half_scale_sine().save(tmp_path / f"\udcff.{ending}")
+    samples, rate = read_recording(file)
+    assert samples.shape == (24_000, 1) and rate == 24_000
 
 
 def test_a_long_ogg_file_is_written_whole(tmp_path):

@@ -13,6 +13,7 @@ from trt_tts.audio import Samples
 from trt_tts.errors import UsageError, VoiceError
 from trt_tts.model_config import SAMPLE_RATE
 from trt_tts.options import require_whole
+from trt_tts.sound_file import native_path
 
 logger = logging.getLogger("trt_tts")
 FEWEST_SECONDS = 1.0
@@ -41,7 +42,7 @@ def read_recording(file: Path) -> tuple[npt.NDArray[np.float32], int]:
     if not file.is_file():
         raise UsageError(f"there is no recording {file}")
     try:
-        with soundfile.SoundFile(file) as sound:
+        with soundfile.SoundFile(native_path(file)) as sound:
             _require_length(len(sound) / sound.samplerate)
             return sound.read(dtype="float32", always_2d=True), sound.samplerate
     except (OSError, soundfile.LibsndfileError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -37,6 +38,11 @@ def check_target(file: Path, rate: int) -> str:
     return kind
 
 
+def native_path(file: Path) -> Path | bytes:
+    """A path as soundfile takes every one: on Linux also those that are no UTF-8."""
+    return os.fsencode(file) if os.name == "posix" else file
+
+
 @contextmanager
 def sound_file(file: Path, rate: int) -> Iterator[Callable[[Pcm16], None]]:
     """Yield a function that appends int16 samples [n]. The file is there when the block has ended without an error, and
@@ -50,7 +56,7 @@ def sound_file(file: Path, rate: int) -> Iterator[Callable[[Pcm16], None]]:
 
     kind = check_target(file, rate)
     try:
-        with new_file(file) as work, soundfile.SoundFile(work, "w", rate, 1, format=kind) as sound:
+        with new_file(file) as work, soundfile.SoundFile(native_path(work), "w", rate, 1, format=kind) as sound:
             count = 0
 
             def write(pcm: Pcm16) -> None:
