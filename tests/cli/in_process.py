@@ -9,7 +9,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from trt_tts.cli import main
+from trt_tts.cli.app import END_SIGNALS, main
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,8 @@ class Result:
 def trt_tts(*arguments, cwd=None, stdout=None) -> Result:
     """Exit code and output of `trt-tts ARGUMENTS`, which finds `stdout` as its standard output where it is given."""
     out, err, before = io.StringIO(), io.StringIO(), Path.cwd()
-    argv, handler, show = sys.argv, signal.getsignal(signal.SIGTERM), warnings.showwarning
+    argv, show = sys.argv, warnings.showwarning
+    handlers = {number: signal.getsignal(number) for number in END_SIGNALS}
     sys.argv = ["trt-tts", *map(str, arguments)]
     try:
         os.chdir(cwd or before)
@@ -35,5 +36,6 @@ def trt_tts(*arguments, cwd=None, stdout=None) -> Result:
     finally:
         os.chdir(before)
         sys.argv, warnings.showwarning = argv, show
-        signal.signal(signal.SIGTERM, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     return Result(code, out.getvalue(), err.getvalue())

@@ -154,13 +154,15 @@ def test_a_reader_that_leaves_ends_it_quietly():
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of a console are sent otherwise there")
-def test_ctrl_c_ends_it_quietly_and_leaves_no_file(tmp_path):
-    # A test run in the background of a shell ignores it, and so would its children.
-    heed = partial(signal.signal, signal.SIGINT, signal.default_int_handler)
+@pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])
+def test_ctrl_c_or_a_closed_terminal_ends_it_quietly_and_leaves_no_file(tmp_path, name):
+    number = getattr(signal, name)
+    # A test run in the background of a shell ignores these, and so would its children.
+    heed = partial(signal.signal, number, signal.default_int_handler)
     process = running("good morning. " * 400, "--stream", "-o", "a.wav", cwd=tmp_path, preexec_fn=heed)
     while not list(tmp_path.iterdir()) and process.poll() is None:
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, said = process.communicate(timeout=60)
     assert process.returncode not in (0, 1)
     assert b"Traceback" not in said and b"Exception" not in said

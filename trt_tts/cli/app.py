@@ -14,6 +14,8 @@ from trt_tts.cli.console import fail, note, use_replacement_characters
 from trt_tts.errors import TrtTtsError
 from trt_tts.version import __version__
 
+END_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+"""Of a program that is stopped, and whose terminal is closed; Windows has only the first."""
 app = typer.Typer(
     name="trt-tts",
     no_args_is_help=True,
@@ -51,10 +53,17 @@ def _options(
     """
 
 
+def _end_orderly() -> None:
+    """A stopped command, or one whose terminal is closed, removes its temporary files."""
+    for number in END_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets it
+            signal.signal(number, signal.default_int_handler)
+
+
 def main() -> None:
     """Run the command line: exit code 0, 1 for a failure, 2 for wrong usage."""
     use_replacement_characters()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a stopped build removes its temporary folder
+    _end_orderly()
     warnings.showwarning = lambda message, *_: note(f"warning: {message}")
     arguments = sys.argv[1:]
     debug = "--debug" in arguments

@@ -27,7 +27,9 @@ NO_TEXT = 'give the text as an argument, or - for standard input, or --file F. E
 
 
 def say(
-    text: Annotated[str | None, typer.Argument(help="What to say; - reads standard input.")] = None,
+    text: Annotated[
+        str | None, typer.Argument(help="What to say; - reads standard input. After -- it may begin with -.")
+    ] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read the text from a file.")] = None,
     engine: Annotated[Path | None, typer.Option("--engine", "-e", help="Engine-set folder.")] = None,
     output: Annotated[
@@ -53,8 +55,8 @@ def say(
     speed: Annotated[int, typer.Option(help="0 (slow) to 9 (fast).")] = _D.speed,
     seed: Annotated[int | None, typer.Option(help="Same seed, same speech; without it a new one.")] = None,
     temperature: Annotated[float, typer.Option(help="0 always takes the likeliest code.")] = _D.temperature,
-    top_p: Annotated[float, typer.Option(help="Nucleus sampling, 0 to 1.")] = _D.top_p,
-    top_k: Annotated[int, typer.Option(help="Candidates per code, up to 50.")] = _D.top_k,
+    top_p: Annotated[float, typer.Option(help="Nucleus sampling, 0 to 1; 0 takes the likeliest code.")] = _D.top_p,
+    top_k: Annotated[int, typer.Option(help="Candidates per code, up to 50; 1 takes the likeliest.")] = _D.top_k,
     repetition_penalty: Annotated[float, typer.Option(help="Above 1: fewer repeats.")] = _D.repetition_penalty,
     max_steps: Annotated[int | None, typer.Option(help="Step limit of a segment; 46.875 steps are a second.")] = None,
     min_steps: Annotated[int, typer.Option(help="No end before this step.")] = _D.min_steps,
