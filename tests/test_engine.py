@@ -87,7 +87,7 @@ def test_voices_differ_and_may_be_given_as_name_string_or_voice(engine):
     [
         ("carol", "adam, bella"),
         ("42", "no voice named"),
-        ("乀淾", "voice string"),
+        ("安娜", "no voice named '安娜'. Named voices: adam, bella"),
         (Voice.from_vector([1.0] * 255), "256"),
     ],
 )

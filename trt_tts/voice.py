@@ -11,11 +11,13 @@ import numpy.typing as npt
 from trt_tts import base16384
 from trt_tts.errors import VoiceError
 from trt_tts.random_numbers import normal_values
-from trt_tts.voice_sample import is_sample_string
+from trt_tts.voice_sample import is_sample_string, is_speaker_string
 from trt_tts.voice_string import pack, unpack
 
 F16: TypeAlias = npt.NDArray[np.float16]
 F32: TypeAlias = npt.NDArray[np.float32]
+LONGEST_NAME = 64
+"""Characters of a voice's name."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ class Voice:
             if is_sample_string(text):
                 raise VoiceError(
                     "this is an audio-sample string, not a speaker string; it needs the words of the recording: "
-                    "VoiceSample.from_string(text, transcript)"
+                    "VoiceSample.from_string(text, transcript), or trt-tts voices convert --text"
                 ) from error
             raise
         if len(raw) % 2:
@@ -114,6 +116,11 @@ class Voice:
     def _norm(self) -> np.float16:
         with np.errstate(over="ignore"):
             return np.float16(np.sqrt(np.square(self.vector.astype(np.float32)).sum()))
+
+
+def may_be_string(text: str) -> bool:
+    """Whether a text that is no voice's name is rather a voice string, if maybe a damaged one."""
+    return not text.isascii() and (len(text) > LONGEST_NAME or is_speaker_string(text) or is_sample_string(text))
 
 
 @dataclass(frozen=True, eq=False)

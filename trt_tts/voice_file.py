@@ -13,11 +13,10 @@ from typing import Any, TypeAlias
 
 from trt_tts.errors import TrtTtsError, UsageError, VoiceError
 from trt_tts.files import new_file
-from trt_tts.voice import Voice
+from trt_tts.voice import LONGEST_NAME, Voice
 from trt_tts.voice_sample import VoiceSample
 
 AnyVoice: TypeAlias = Voice | VoiceSample
-LONGEST_NAME = 64
 _KEYS = ({"voice"}, {"sample", "transcript"})
 
 

@@ -9,7 +9,7 @@ from typing import Self
 
 from trt_tts.errors import EngineSetError, VoiceError
 from trt_tts.files import read_json
-from trt_tts.voice import SpeakerStatistics, Voice
+from trt_tts.voice import SpeakerStatistics, Voice, may_be_string
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class VoiceBook:
         if isinstance(voice, str):
             if voice in self.voices:
                 return self.voices[voice]
-            if voice.isascii():
+            if not may_be_string(voice):
                 names = ", ".join(self.voices) or "none"
                 raise VoiceError(
                     f"no voice named {voice!r}. Named voices: {names}. "

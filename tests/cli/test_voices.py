@@ -27,7 +27,7 @@ def test_a_random_voice_is_kept_listed_shown_and_spoken(tiny_set, tmp_path, tiny
     assert read_voices(file) == {"安娜": tiny_engine.random_voice(42)}
     text = tiny_engine.random_voice(42).to_string()
     listed = json.loads(trt_tts("voices", "-e", tiny_set, "--json", cwd=tmp_path).stdout)
-    assert listed["安娜"] == text
+    assert listed["安娜"]["string"] == text
     assert text in trt_tts("voices", "show", "安娜", cwd=tmp_path).stdout
     shown = json.loads(trt_tts("voices", "show", "安娜", "--json", cwd=tmp_path).stdout)
     assert (shown["kind"], shown["string"]) == ("speaker vector", text)
@@ -72,6 +72,13 @@ def test_a_vector_survives_every_form(tmp_path, ending):
     assert read_voices(tmp_path / "voices.toml") == {"x": voice}
 
 
+def test_a_sample_string_is_taken_in_with_its_words(tmp_path):
+    words = ("--text", SAMPLE.transcript)
+    assert trt_tts("voices", "convert", SAMPLE.to_string(), *words, "-o", "s.txt", cwd=tmp_path).returncode == 0
+    assert trt_tts("voices", "convert", "s.txt", *words, "--name", "x", cwd=tmp_path).returncode == 0
+    assert read_voices(tmp_path / "voices.toml") == {"x": SAMPLE}
+
+
 def test_a_torch_file_is_converted(tmp_path):
     torch = pytest.importorskip("torch")
     torch.save(torch.linspace(-2, 2, 64)[None], tmp_path / "v.pt")
@@ -92,13 +99,16 @@ def test_without_torch_the_command_to_install_it_is_named(tmp_path, monkeypatch)
     ("arguments", "code", "message"),
     [
         (["new", ""], 2, "the voice's name"),
-        (["new", "anna", "--seed", "-1"], 1, "seed is -1"),
+        (["new", "anna", "--seed", "-1"], 2, "seed is -1"),
         (["new", "taken"], 2, "--force"),
         (["new", "anna", "--voices", "v.txt"], 2, ".toml or .json"),
         (["show", "nobody"], 1, "no voice named 'nobody'"),
         (["list", "--voices", "absent.toml"], 1, "absent.toml"),
         (["convert", "absent.npy"], 2, "no file"),
-        (["convert", "adam"], 2, "no speaker string"),
+        (["convert", "adam"], 2, "no voice string"),
+        (["convert", SAMPLE.to_string()], 1, "voices convert --text"),
+        (["convert", SAMPLE.to_string(), "--text", "a", "-o", "a.npy"], 2, ".txt"),
+        (["convert", Voice.from_vector(np.ones(64)).to_string(), "--text", "a"], 1, "needs no transcript"),
         (["convert", "你好世界"], 1, "voice string"),
         (["convert", "broken.npy"], 1, "broken.npy"),
         (["convert", "broken.pt"], 1, "broken.pt"),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from trt_tts.errors import VoiceError
+from trt_tts.voice import may_be_string
 from trt_tts.voice_file import AnyVoice, read_voices
 
 ENVIRONMENT = "TRT_TTS_VOICES"
@@ -30,7 +31,7 @@ class UserVoices:
             return None
         if voice in self.voices:
             return self.voices[voice]
-        if voice.isascii() and voice not in of_the_set:
+        if voice not in of_the_set and not may_be_string(voice):
             theirs = f"; of {self.file}: {', '.join(self.voices) or 'none'}" if self.file else ""
             raise VoiceError(
                 f"no voice named {voice!r}. Of the engine set: {', '.join(of_the_set) or 'none'}{theirs}. A ChatTTS "

@@ -15,6 +15,7 @@ from trt_tts.cli.voice_conversion import WRITTEN, read_voice, write_voice
 from trt_tts.engine import Engine
 from trt_tts.errors import UsageError, VoiceError
 from trt_tts.manifest import VOICES, Manifest
+from trt_tts.options import LARGEST_SEED, require_whole
 from trt_tts.recording import MOST_SECONDS, read_recording
 from trt_tts.sets import choose_set
 from trt_tts.voice import Voice
@@ -65,7 +66,7 @@ def list_voices(engine: EngineOption = None, voices: FileOption = None, as_json:
     path, book = _book(engine)
     users = user_voices(voices)
     if as_json:
-        print_json({name: voice.to_string() for name, voice in (book.voices | users.voices).items()})
+        print_json({name: _facts(name, voice) for name, voice in (book.voices | users.voices).items()})
         return
     rows = table(f"Voices of {path}" + (f" and {users.file}" if users.file else ""), "name", "kind", "string", "in")
     for where, found in ((str(path), book.voices), (str(users.file), users.voices)):
@@ -96,6 +97,7 @@ def new(
     require_name(name)
     path, book = _book(engine)
     chosen = secrets.randbits(32) if seed is None else seed
+    require_whole("seed", chosen, 0, LARGEST_SEED)
     voice = book.random(chosen)
     file = save_voice(file_to_write(voices), name, voice, force)
     if Manifest.load(path).prompt is not None:
@@ -124,27 +126,30 @@ def show(name: str, engine: EngineOption = None, voices: FileOption = None, as_j
 
 @app.command()
 def convert(
-    source: Annotated[str, typer.Argument(help="A speaker string, or a .txt, .json, .npy, .pt or .pth file.")],
+    source: Annotated[str, typer.Argument(help="A voice string, or a .txt, .json, .npy, .pt or .pth file.")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="A .txt, .json or .npy file; else the string is printed.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="Keep it in the voice file under this name.")] = None,
+    text: Annotated[str | None, typer.Option(help="Of an audio-sample string: the words of the recording.")] = None,
     voices: FileOption = None,
     force: ForceOption = False,
 ) -> None:
-    """Convert a speaker vector between the forms people share it in.
+    """Convert a voice between the forms people share it in.
 
     [bold]Examples[/bold]
 
       trt-tts voices convert seed_1397.pt --name narrator
 
       trt-tts voices convert voice.txt -o voice.npy
+
+      trt-tts voices convert sample.txt --text "the words of the recording" --name me
     """
     if output is not None and output.suffix.lower() not in WRITTEN:
         raise UsageError(f"cannot write {output.name!r}: the file's ending must be one of {', '.join(WRITTEN)}")
     if name is not None:
         require_name(name)
-    voice = read_voice(source)
+    voice = read_voice(source, text)
     if output is not None:
         write_voice(output, voice)
         note(f"written to {output}")
