@@ -11,6 +11,7 @@ from trt_tts.errors import TextError
 from trt_tts.text.characters import fold_characters, visible_characters
 from trt_tts.text.homophones import homophone
 from trt_tts.text.language import main_language
+from trt_tts.text.lines import mark_line_breaks
 from trt_tts.text.prompt import CONTROL_TAGS
 from trt_tts.text.spoken import spell_out, without_contractions
 from trt_tts.text.symbols import MARKS, SILENT, as_pauses, tidy
@@ -63,6 +64,8 @@ def clean_text(text: str, tokenizer: Tokenizer, normalize: bool = True, language
         raise TextError(f"the text is a {type(text).__name__}; expected a string")
     reserved = tokenizer.specials - set(CONTROL_TAGS)
     notes, stages = _Notes(), [("as given", text)]
+    if normalize:
+        text = mark_line_breaks(text)
     text, meaningless = visible_characters(text)
     for char in meaningless:
         notes.warnings[f"left out {char!a}: it stands for no character"] = None
