@@ -143,6 +143,17 @@ def test_unknown_brackets_become_plain_text_and_the_result_says_so(tokenizer, te
 
 
 @both
+def test_a_tag_inside_unknown_brackets_stays_one(tokenizer):
+    clean = clean_text("a [well [laugh] now [[uv_break]]] b", tokenizer)
+    assert clean.text == "a well [laugh] now [uv_break] b"
+
+
+@both
+def test_brackets_may_be_as_deep_as_they_like(tokenizer):
+    assert clean_text(f"{'[' * 50_000}a{']' * 50_000} b", tokenizer).text == "a b"
+
+
+@both
 @pytest.mark.parametrize("text", ["What's", "What\u2019s", "What\u02bcs", "What\uff07s"])
 def test_apostrophes_inside_words_survive(tokenizer, text):
     assert ids(text, tokenizer) == tokenizer.encode("what's")

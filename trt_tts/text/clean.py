@@ -17,6 +17,7 @@ from trt_tts.text.spoken import spell_out, without_contractions
 from trt_tts.text.symbols import MARKS, SILENT, as_pauses, tidy
 from trt_tts.text.tokenizer import Tokenizer
 
+_BRACKET = re.compile(r"([\[\]])")
 _BRACKETED = re.compile(r"(\[[^\[\]]*\])")
 LONGEST_SHOWN = 40
 
@@ -88,22 +89,35 @@ def _outside_tags(text: str, change: Callable[[str], str]) -> str:
 
 
 def _without_unknown_brackets(text: str, reserved: frozenset[str], notes: _Notes) -> str:
-    """Bracketed parts that are no tags become plain words, from the innermost out."""
-    before = None
-    while before != text:
-        before, text = text, "".join(_plain_bracket(part, reserved, notes) for part in _BRACKETED.split(text))
+    """Bracketed parts that are no tags become plain words, also those inside others."""
+    parts: list[str] = []
+    opened: list[int] = []
+    for part in filter(None, _BRACKET.split(text)):
+        parts.append(part)
+        if part == "[":
+            opened.append(len(parts) - 1)
+        elif part == "]" and opened:
+            first = opened.pop()
+            whole = _shown(parts, first)
+            if whole in CONTROL_TAGS:
+                parts[first:] = [whole]
+            elif whole in reserved:
+                parts[first:] = [" "]
+                notes.warnings[_reserved_warning(whole)] = None
+            else:
+                parts[first] = parts[-1] = " "
+                notes.warnings[f"{whole} is no control tag; spoken as plain text"] = None
+    return "".join(parts)
+
+
+def _shown(parts: list[str], first: int) -> str:
+    """The parts from `first` on in one; the beginning, where that is long."""
+    text = ""
+    for index in range(first, len(parts)):
+        text += parts[index]
+        if len(text) > LONGEST_SHOWN:
+            return f"{text[:LONGEST_SHOWN]}..."
     return text
-
-
-def _plain_bracket(part: str, reserved: frozenset[str], notes: _Notes) -> str:
-    if not _BRACKETED.fullmatch(part) or part in CONTROL_TAGS:
-        return part
-    if part in reserved:
-        notes.warnings[_reserved_warning(part)] = None
-        return " "
-    shown = part if len(part) <= LONGEST_SHOWN else f"{part[:LONGEST_SHOWN]}..."
-    notes.warnings[f"{shown} is no control tag; spoken as plain text"] = None
-    return f" {part[1:-1]} "
 
 
 def _for_voice(part: str, tokenizer: Tokenizer, notes: _Notes) -> str:
