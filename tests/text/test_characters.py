@@ -29,6 +29,12 @@ from trt_tts.text.characters import fold_characters, visible_characters
         ("e\u0301", "é"),
         ("﹇Ptts﹈", "[Ptts]"),
         ("it\u2019s", "it's"),
+        ("Chapter IV\nWorld War II", "Chapter 4\nWorld War 2"),
+        ("CHAPTER I.", "CHAPTER 1."),
+        ("World War I was", "World War 1 was"),
+        ("Volume LXXXIX, Book XLII", "Volume 89, Book 42"),
+        ("the Part I play, Section I'm in", "the Part I play, Section I'm in"),
+        ("Chapter XC, Chapter VIIII, Part Ivy, XIV", "Chapter XC, Chapter VIIII, Part Ivy, XIV"),
     ],
 )
 def test_forms_are_folded(text, plain):

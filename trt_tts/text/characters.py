@@ -15,6 +15,13 @@ _POWER = re.compile(r"(?<=[A-Za-z])[23]$")
 _POWERS = {"2": "²", "3": "³"}
 _WIDE_IN_NUMBER = {":": re.compile(r"(?<=\d)：(?=\d)"), ",": re.compile(r"(?<=\d)，(?=\d{3}(?!\d))")}
 _BETWEEN_NUMBERS = re.compile(r"(?<=\d)\0+(?=\d)")
+_LETTERS = {"I": 1, "V": 5, "X": 10, "L": 50}
+_COUNTED = "World War|Chapter|Part|Book|Volume|Vol|Act|Scene|Section|Phase|Stage|Type|Article|Appendix"
+_ROMAN = re.compile(
+    rf"\b((?:{_COUNTED}|{_COUNTED.upper()})\.?\s+)"
+    r"(?!(?<!War )I\s+[a-z])(?=[IVXL])((?:X?L|L?X{0,3})(?:IX|IV|V?I{0,3}))(?![\w'])"
+)
+"""A Roman number below 90 after a word that is counted so; "the Part I play" has none."""
 _SPACES = re.compile(r"[\s\u2028\u2029]+")
 
 
@@ -35,13 +42,20 @@ def visible_characters(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def fold_characters(text: str) -> str:
-    """Full-width forms as plain ones, all digits as 0-9, circled, Roman and raised numbers and fractions as digits."""
+    """Full-width forms as plain ones, all digits as 0-9, circled, Roman and raised numbers and fractions as digits;
+    Roman numbers in plain letters after "Chapter" and such words only."""
     text = text.translate(_FULL_WIDTH).translate(_BRACKETS_AND_QUOTES)
     text = "".join(char if char.isascii() else _plain_number(char) for char in text)
     text = _BETWEEN_NUMBERS.sub(" ", text).replace("\0", "")
     for plain, wide in _WIDE_IN_NUMBER.items():
         text = wide.sub(plain, text)
-    return unicodedata.normalize("NFC", text)
+    text = unicodedata.normalize("NFC", text)
+    return _ROMAN.sub(lambda found: found[1] + str(_roman(found[2])), text)
+
+
+def _roman(letters: str) -> int:
+    values = [_LETTERS[letter] for letter in letters]
+    return sum(-value if value < after else value for value, after in zip(values, [*values[1:], 0], strict=True))
 
 
 def _plain_number(char: str) -> str:

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from trt_tts.text.language import language_runs
+from trt_tts.text.language import HAN, language_runs
 from trt_tts.text.rewrites import REWRITES
 from trt_tts.text.symbols import DIGITS, LANGUAGES, NAMES
 
@@ -26,7 +26,11 @@ _NEEDS = {
     "zh": re.compile(rf"\d|[{re.escape(''.join(NAMES))}]"),
 }
 """What no sentence without is changed."""
-_PHONE = re.compile(r"(?<![\d)-])(?<![\d)-][ .])(\d{3})-(\d{4})(?![\d-])")
+_PHONE = re.compile(
+    r"(?<![\d)-])(?<![\d)-][ .])(?:\d{3}-\d{4}|(?:1 )?\d{3} \d{3} \d{4}|\d{3}\.\d{3}\.\d{4}|0\d{1,4}(?: \d{3,4}){2}|"
+    r"\+(?=[\d ]{11})\d{1,3}(?: \d{2,5}){2,5})(?![\d-])"
+)
+_BETWEEN_GROUPS = re.compile(r"[ .-]")
 _VERSION = re.compile(_THREE_PARTS)
 _GLUED_VERSION = re.compile(rf"(?<=[A-Za-z])(?={_THREE_PARTS})")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+(?=\D)|(?<=[。！？；])")
@@ -34,8 +38,13 @@ _AT_MOST = re.compile(r".{1,200}\Z|.{1,200}(?=[\s，、])|.{1,200}", re.DOTALL)
 """The grammars take time by the square of a sentence's length."""
 _UNREAD = re.compile(r"""(["\\\[\]*_`|]|[^\S ]+)""")
 """wetext escapes quotes, refuses brackets and names the marks that people write for emphasis."""
-_LONG_NUMBER = re.compile(r"(?<![\d.])\d{12,}(?![\d.])|(?:(?<=[号编码])|(?<=[号编码][：: ]))\d{4,}(?![\d.])")
-"""In Chinese read digit by digit: of cards, accounts, parcels."""
+_BY_DIGITS = re.compile(
+    r"(?<![\d.])(?:\d{12,}(?![\d.])|\d{3,4}(?=室|航班|路公交|[pP](?![A-Za-z]))|\d0(?=[、和/]\d0后)|"
+    r"(?:985|211)(?=大学|高校|院校|工程|[、/和])|996(?=工作|的?工作|福报)|618(?=大促|购物|活动|期间)|315(?=晚会)|911(?=事件))|"
+    r"(?:(?<=[号编码])|(?<=[号编码][：: ])|(?<=QQ))\d{4,}(?![\d.])|"
+    r"(?<=[A-Z])\d{1,4}(?=次)|(?<![A-Za-z][A-Z]{2})(?<=[A-Z]{2})\d{3,4}(?![\d.%])"
+)
+"""In Chinese read digit by digit: numbers that name cards, accounts, rooms, trains, flights, and years by their end."""
 _ENGLISH_PIECE = re.compile(r"(\s+)")
 _LATIN = re.compile(r"(°?[A-Za-zμ]+(?:/[A-Za-z]+)?)")
 """A word, or a unit."""
@@ -45,6 +54,7 @@ _COUNT = re.compile(
 )
 """The last word of how many thousands there are."""
 _THOUSAND = re.compile(r"(?:(\w+) )?\bthousand\b")
+_PER = re.compile(rf"(?<=[元块万亿倍次个百千零一二三四五六七八九十])/(?=[{HAN}])")
 _SYMBOL = re.compile(f"[{re.escape(''.join(NAMES))}]")
 _DIGIT = re.compile(r"[0-9]")
 
@@ -91,13 +101,17 @@ def _digit_by_digit(text: str, language: str) -> str:
     def digits(number: str) -> str:
         return ("" if place else " ").join(DIGITS[digit][place] for digit in number)
 
+    def telephone(found: re.Match[str]) -> str:
+        groups = _BETWEEN_GROUPS.split(found.group().lstrip("+"))
+        return "plus " * found.group().startswith("+") + ", ".join(map(digits, groups))
+
     point = "点" if place else " point "
     if language == "en":
-        text = _GLUED_VERSION.sub(" ", text)
+        text = _GLUED_VERSION.sub(" ", _PHONE.sub(telephone, text))
     text = _VERSION.sub(lambda found: point.join(map(digits, found.group().split("."))), text)
     if language == "zh":
-        return _LONG_NUMBER.sub(lambda found: digits(found.group()), text)
-    return _PHONE.sub(lambda found: f"{digits(found[1])}, {digits(found[2])}", text)
+        return _BY_DIGITS.sub(lambda found: digits(found.group()), text)
+    return text
 
 
 def _english(text: str) -> str:
@@ -157,7 +171,14 @@ def _between(given: str, spoken: str) -> str:
 def _leftovers(text: str, language: str) -> str:
     """Symbols by their names and digits one by one: nothing stays that a reader would say."""
     place, space = LANGUAGES[language], "" if language == "zh" else " "
-    text = _SYMBOL.sub(lambda found: f"{space}{NAMES[found.group()][place]}{space}", text)
+    if language == "zh":
+        text = _PER.sub("每", text)
+
+    def name(found: re.Match[str]) -> str:
+        said = NAMES[found.group()][place]
+        return f" {said} " if said.isascii() else said
+
+    text = _SYMBOL.sub(name, text)
     return _DIGIT.sub(lambda found: f"{space}{DIGITS[found.group()][place]}{space}", text)
 
 

@@ -17,6 +17,12 @@ NAMES = {
     "™": ("trademark", "商标"),
 }  # fmt: skip
 """What is said for a symbol, in English and in Chinese."""
+DOLLARS = {
+    "US": ("US dollars", "美元"), "HK": ("Hong Kong dollars", "港元"), "NT": ("new Taiwan dollars", "新台币"),
+    "AU?": ("Australian dollars", "澳元"), "CA?": ("Canadian dollars", "加元"),
+    "NZ": ("New Zealand dollars", "新西兰元"), "S": ("Singapore dollars", "新加坡元"), "R": ("reais", "雷亚尔"),
+}  # fmt: skip
+"""Patterns of what stands before a dollar sign -> what is said, in English and in Chinese."""
 DIGITS = {
     "0": ("zero", "零"), "1": ("one", "一"), "2": ("two", "二"), "3": ("three", "三"), "4": ("four", "四"),
     "5": ("five", "五"), "6": ("six", "六"), "7": ("seven", "七"), "8": ("eight", "八"), "9": ("nine", "九"),
