@@ -57,6 +57,11 @@ class EngineSetError(TrtTtsError):
 class TextError(TrtTtsError, ValueError):
     """The text cannot be spoken by this voice."""
 
+    def __init__(self, message: str, stages: Sequence[tuple[str, str]] = ()) -> None:
+        super().__init__(message)
+        self.stages = tuple(stages)
+        """(name, text) of what became of it until then."""
+
 
 class VoiceError(TrtTtsError, ValueError):
     """The voice is unknown, or its string or vector is malformed."""

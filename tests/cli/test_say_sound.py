@@ -54,6 +54,20 @@ def test_a1_streaming_gives_the_same_bytes_of_sound(options, tmp_path):
     assert "first sound after" in result.stderr
 
 
+def test_the_stages_of_a_text_are_shown(tmp_path):
+    result = say("It costs $5.\n\nGood morning", "--show-text", "-o", tmp_path / "a.wav")
+    assert result.returncode == 0
+    for shown in ("Paragraph 2", "It costs five dollars.", "Segments", "0.60 s"):
+        assert shown in result.stderr
+
+
+def test_the_stages_of_a_text_that_cannot_be_spoken_are_shown_too(tmp_path):
+    result = say("今天是4月15日", "--show-text", "-o", tmp_path / "a.wav")
+    assert result.returncode == 1
+    assert "This cannot be spoken" in result.stderr and "今天是四月十五日" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_streaming_raw_samples_and_into_files(spoken, tmp_path):
     for name in ("a.wav", "a.flac"):
         assert say(TEXT, "--seed", 7, "--stream", "-o", tmp_path / name).returncode == 0

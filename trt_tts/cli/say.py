@@ -116,7 +116,7 @@ def say(
         with Engine.load(choice.path, device=device, threads=threads, memory_limit=limit) as loaded:
             options = options.override(voice=users.resolve(voice, list(loaded.voices)))
             if show_text:
-                print_stages(loaded.prepare_text(words, options), err)
+                print_stages(loaded, words, options, err)
             stage("speaking")
             spoken = _speak(loaded, words, options, sound, stream, trim, stage)
             if lookahead is not None:

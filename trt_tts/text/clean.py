@@ -80,7 +80,7 @@ def clean_text(text: str, tokenizer: Tokenizer, normalize: bool = True, language
         text = tidy(text)
     text = _without_reserved(text, reserved, notes)
     stages.append(("for this voice", text))
-    _require_speakable(text, tokenizer, given=stages[0][1])
+    _require_speakable(text, tokenizer, stages)
     return CleanText(text, notes.all(), tuple(stages))
 
 
@@ -171,13 +171,15 @@ def _without_reserved(text: str, reserved: frozenset[str], notes: _Notes) -> str
     return text
 
 
-def _require_speakable(text: str, tokenizer: Tokenizer, given: str) -> None:
+def _require_speakable(text: str, tokenizer: Tokenizer, stages: list[tuple[str, str]]) -> None:
     unknown = tokenizer.unknown_words(text)
     if unknown:
         shown = ", ".join(repr(part[:LONGEST_SHOWN]) for part in unknown[:5]) + (" ..." if len(unknown) > 5 else "")
         raise TextError(
             f"this voice cannot speak {shown}: it knows no token for it. Use text in the voice's language, or an "
-            f"engine set built from another checkpoint"
+            f"engine set built from another checkpoint",
+            stages,
         )
     if not any(c.isalnum() for c in _BRACKETED.sub("", text)):
-        raise TextError(f"there is nothing to speak in {given[:LONGEST_SHOWN]!r}: it holds no letters or digits")
+        given = stages[0][1][:LONGEST_SHOWN]
+        raise TextError(f"there is nothing to speak in {given!r}: it holds no letters or digits", stages)
