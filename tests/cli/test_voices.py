@@ -46,6 +46,12 @@ def test_without_a_seed_another_voice_each_time(tiny_set, tmp_path):
     assert found["a"] != found["b"]
 
 
+def test_a_name_that_hides_a_voice_of_the_set_is_noted(demo_set, tmp_path):
+    assert trt_tts("voices", "new", "bella", "-e", demo_set, cwd=tmp_path).returncode == 0
+    listed = trt_tts("voices", "-e", demo_set, cwd=tmp_path)
+    assert "in both: bella; --voice means the one of voices.toml" in listed.stderr
+
+
 def test_a_cloned_voice_is_kept_and_spoken(tiny_set, tmp_path, tone, tiny_engine):
     mine = ("-e", tiny_set, "--voices", "my.json")
 

@@ -74,6 +74,8 @@ def list_voices(engine: EngineOption = None, voices: FileOption = None, as_json:
             text = voice.to_string()
             rows.add_row(name, _kind(voice), f"{text[:24]}... ({len(text)} characters)", where)
     out.print(rows)
+    if hidden := [name for name in book.voices if name in users.voices]:
+        note(f"in both: {', '.join(hidden)}; --voice means the one of {users.file}")
     if not book.voices:
         note("no named voices; without --voice, say uses " + ("random voice 0" if book.statistics else "none"))
 
