@@ -42,6 +42,10 @@ _CHINESE_MONEY = {
 }
 _SHORT_NUMBERS = {"110": "一百一十", "112": "一百一十二", "114": "一百一十四", "119": "一百一十九", "120": "一百二十"}
 """Telephone numbers to the grammar, wherever it does not know what they count."""
+_BEFORE_NUMBERS = {
+    "[Ff]ig": "figure", "[Ff]igs": "figures", "[Cc]h": "chapter", "Sec": "section", "Eq": "equation",
+    "[Vv]ol": "volume", "p": "page", "pp": "pages",
+}  # fmt: skip
 _REFUSED = "‰≠≈≤≥±×÷√∞Ωπ§¢₹₽₩₫฿₿©®™"
 """Symbols the English grammar has no path for."""
 REWRITES = {
@@ -62,6 +66,11 @@ REWRITES = {
         (r"(?<=[A-Za-z])(?=\d+\.\d)", " "),
         (r"(?<![$€£\d.])(\d+\.\d+)(?=[A-Z]\b)", r"\1 "),
         (r"(\d)'\s?(\d{1,2})(?:\"|'')", r"\1 feet \2"),
+        *((rf"\b{short}\. ?(?=\d)", f"{word} ") for short, word in _BEFORE_NUMBERS.items()),
+        (r"([$€£¥]\d[\d.,]*) ?m\b", r"\1 million"),
+        (r"\b(\d+)h ?(\d+)m?\b", r"\1 h \2 min"),
+        (r"(?<=\d) ?secs?\b", " seconds"),
+        (r"(?<=\d[cm]m) ?[x×] ?(?=\d)", " by "),
         (r"(?<=\d)[ ]?m/s\b", " meters per second"),
         (r"(?<=\d)[ ]?m\b(?![²³/'])", " meters"),
         (r"(?<=\d)\s*\*\s*(?=\d)", " times "),
@@ -73,7 +82,9 @@ REWRITES = {
         (r"\b([12]\d{3})-([12]\d{3})\b", r"\1 to \2"),
         (r"(\d(?:st|nd|rd|th))[-/](?=\w)", r"\1 "),
         (r"\b24/7\b", "24 7"),
-        (r"\b50/50\b", "50 50"),
+        (r"\b(\d0)/\1\b", r"\1 \1"),
+        (r"\b100s(?= of\b)", "hundreds"),
+        (r"\b1,?000s(?= of\b)", "thousands"),
         (r"\b9/11\b", "9 11"),
         (r"\b((?i:call|dial)\w*) (\d)11\b", r"\1 \2 1 1"),
         (r"\b(1[1-9]|20)([1-9]0)'?s\b", r"\1 \2s"),
