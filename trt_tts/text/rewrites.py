@@ -34,7 +34,7 @@ _BOTH = _rules(
     (r"(\d{4}-\d\d-\d\d)T(?=\d\d:)", r"\1 "),
 )
 _MONEY = "$€£¥₹₽₩₫฿₿"
-_AMOUNT = r"\d[\d.]*[多余几]?[十百千]?[万亿]*"
+_AMOUNT = r"\d+(?:\.\d+)?[多余几]?[十百千]?[万亿]*"
 """In Chinese."""
 _CHINESE_MONEY = {
     **{rf"(?<![A-Za-z]){letters}\$": names[1] for letters, names in DOLLARS.items()},
@@ -68,7 +68,8 @@ REWRITES = {
         (r"(\d)'\s?(\d{1,2})(?:\"|'')", r"\1 feet \2"),
         *((rf"\b{short}\. ?(?=\d)", f"{word} ") for short, word in _BEFORE_NUMBERS.items()),
         (r"([$€£¥]\d[\d.,]*) ?m\b", r"\1 million"),
-        (r"\b(\d+)h ?(\d+)m?\b", r"\1 h \2 min"),
+        (r"\b(\d+)h ?(\d+)m\b", r"\1 h \2 min"),
+        (r"\b(\d+)h(\d\d)\b", r"\1 h \2 min"),
         (r"(?<=\d) ?secs?\b", " seconds"),
         (r"(?<=\d[cm]m) ?[x×] ?(?=\d)", " by "),
         (r"(?<=\d)[ ]?m/s\b", " meters per second"),
@@ -82,7 +83,8 @@ REWRITES = {
         (r"\b([12]\d{3})-([12]\d{3})\b", r"\1 to \2"),
         (r"(\d(?:st|nd|rd|th))[-/](?=\w)", r"\1 "),
         (r"\b24/7\b", "24 7"),
-        (r"\b(\d0)/\1\b", r"\1 \1"),
+        (r"\b([25]0)/\1\b", r"\1 \1"),
+        (r"(?<![\d/.])(\d|10)/10(?![\d/.])", r"\1 out of 10"),
         (r"\b100s(?= of\b)", "hundreds"),
         (r"\b1,?000s(?= of\b)", "thousands"),
         (r"\b9/11\b", "9 11"),
@@ -120,6 +122,8 @@ REWRITES = {
         (r"(?<!\d)(1\d\d)[ -](\d{4})[ -](\d{4})(?!\d)", r"\1\2\3"),
         (r"(?<!\d)([48]00) (\d{3,4}) (\d{3,4})(?!\d)", r"\1-\2-\3"),
         (r"(?<!\d)(0\d{2,3}) (\d{7,8})(?!\d)", r"\1-\2"),
+        (r"(?<=[午上晨])(\d{1,2}:\d\d) ?[apAP]\.?[mM](?![A-Za-z])", r"\1"),
+        (r"(?<=[午上晨])(\d{1,2}) ?(?:am|AM|pm|PM)(?![A-Za-z])", r"\1点"),
         (r"(\d{1,2}:\d\d) ?[aA]\.?[mM](?![A-Za-z])", r"上午\1"),
         (r"(\d{1,2}:\d\d) ?[pP]\.?[mM](?![A-Za-z])", r"下午\1"),
         (r"(?<![\d:])(\d{1,2}) ?(?:am|AM)(?![A-Za-z])", r"上午\1点"),
