@@ -46,7 +46,8 @@ def pytest_runtest_makereport(item, call):
 
 @pytest.fixture(autouse=True)
 def _no_user_settings(monkeypatch, tmp_path_factory):
-    """Tests see neither the user's environment nor a fetched checkpoint."""
+    """Tests see neither the user's environment nor a fetched checkpoint, on a wide terminal."""
+    monkeypatch.setenv("COLUMNS", "200")
     for name in ("TRT_TTS_CHECKPOINT", "TRT_TTS_ENGINE"):
         monkeypatch.delenv(name, raising=False)
     for kind in ("DATA", "STATE", "CACHE"):

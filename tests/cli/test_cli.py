@@ -22,7 +22,7 @@ def trt_tts(*arguments, stdin=b"", cwd=None, **environment):
         input=stdin,
         capture_output=True,
         cwd=cwd,
-        env={**os.environ, "COLUMNS": "200", **environment},
+        env={**os.environ, **environment},
         timeout=300,
         check=False,
     )
@@ -105,7 +105,6 @@ def test_gbk_file_is_read_and_named(demo_set, tmp_path):
 )
 def test_mistakes_get_one_clear_message_and_leave_nothing(demo_set, tmp_path, monkeypatch, arguments, code, message):
     monkeypatch.setenv("TRT_TTS_ENGINE", str(demo_set))
-    monkeypatch.setenv("COLUMNS", "200")
     result = in_process.trt_tts(*arguments, cwd=tmp_path)
     assert result.returncode == code, result.stderr
     assert message in result.stderr

@@ -35,7 +35,6 @@ def to_pipe(*arguments, terminal=False):
 @pytest.fixture(autouse=True)
 def _set(demo_set, monkeypatch):
     monkeypatch.setenv("TRT_TTS_ENGINE", str(demo_set))
-    monkeypatch.setenv("COLUMNS", "200")
 
 
 @pytest.fixture(scope="module")
